@@ -1,0 +1,121 @@
+"""Every environment variable that autotune reads, in one place. Standard library only.
+
+``autotune settings`` prints this list; nothing else in the package reads the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from .errors import UsageError
+from .units import parse_bytes, parse_duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One variable: its name, what it does, and its default as shown to people."""
+
+    name: str
+    summary: str
+    default: str
+
+
+Value = TypeVar("Value")
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        name="AUTOTUNE_TABLE",
+        summary="tuning table that select() and communicators use",
+        default="newest for this host",
+    ),
+    Setting(
+        name="AUTOTUNE_DB", summary="trial database: a file path or an SQLAlchemy URL", default="DATA/trials.sqlite"
+    ),
+    Setting(
+        name="AUTOTUNE_DATA_DIR",
+        summary="where tables and the database are kept (DATA)",
+        default="~/.local/share/autotune",
+    ),
+    Setting(name="AUTOTUNE_CACHE_DIR", summary="where probe keeps the host's fingerprint", default="~/.cache/autotune"),
+    Setting(name="AUTOTUNE_RUNTIME_DIR", summary="where ranks of one host meet", default="XDG_RUNTIME_DIR, or TMPDIR"),
+    Setting(name="AUTOTUNE_TIMEOUT", summary="longest wait of a collective before it is an error", default="30s"),
+    Setting(name="AUTOTUNE_STAGING", summary="shared memory that a rank of a communicator may fill", default="8MiB"),
+    Setting(name="AUTOTUNE_CHECK", summary="1: ranks compare the whole arguments of every call", default="0"),
+    Setting(name="RANK", summary="this process's rank, as torchrun sets it", default="none"),
+    Setting(name="WORLD_SIZE", summary="number of ranks, as torchrun sets it", default="none"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The values of the variables above, checked. Paths are absolute; None means not set."""
+
+    table: str | None
+    db: str
+    data_dir: Path
+    cache_dir: Path
+    runtime_dir: Path
+    timeout_s: float
+    staging_bytes: int
+    check: bool
+    rank: int | None
+    n_ranks: int | None
+
+
+def read(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read and check the environment.
+
+    Raises:
+        UsageError: naming the variable, the value and what is allowed.
+    """
+    env = os.environ if environ is None else environ
+    home = Path(env.get("HOME") or "~").expanduser()
+    data_dir = Path(
+        env.get("AUTOTUNE_DATA_DIR") or Path(env.get("XDG_DATA_HOME") or home / ".local/share") / "autotune"
+    )
+    cache_dir = Path(env.get("AUTOTUNE_CACHE_DIR") or Path(env.get("XDG_CACHE_HOME") or home / ".cache") / "autotune")
+    staging_bytes = _parsed(env, "AUTOTUNE_STAGING", "8MiB", parse_bytes)
+    if not 1 << 16 <= staging_bytes <= 1 << 32:
+        raise _unusable("AUTOTUNE_STAGING", env["AUTOTUNE_STAGING"], "a size from 64KiB to 4GiB")
+    check = env.get("AUTOTUNE_CHECK") or "0"
+    if check not in ("0", "1"):
+        raise _unusable("AUTOTUNE_CHECK", check, "0 or 1")
+    return Settings(
+        table=env.get("AUTOTUNE_TABLE") or None,
+        db=env.get("AUTOTUNE_DB") or str(data_dir.absolute() / "trials.sqlite"),
+        data_dir=data_dir.absolute(),
+        cache_dir=cache_dir.absolute(),
+        runtime_dir=Path(
+            env.get("AUTOTUNE_RUNTIME_DIR") or env.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+        ).absolute(),
+        timeout_s=_parsed(env, "AUTOTUNE_TIMEOUT", "30s", parse_duration),
+        staging_bytes=staging_bytes,
+        check=check == "1",
+        rank=_whole(env, "RANK"),
+        n_ranks=_whole(env, "WORLD_SIZE"),
+    )
+
+
+def _parsed(env: Mapping[str, str], name: str, default: str, parse: Callable[[str], Value]) -> Value:
+    try:
+        return parse(env.get(name) or default)
+    except UsageError as err:
+        raise UsageError(f"{name}: {err.message}", remedy=err.remedy) from err
+
+
+def _whole(env: Mapping[str, str], name: str) -> int | None:
+    text = env.get(name)
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 6):
+        raise _unusable(name, text, "a whole number")
+    return int(text)
+
+
+def _unusable(name: str, value: str, allowed: str) -> UsageError:
+    return UsageError(f"{name} is {value!r}, which is not {allowed}", remedy=f"set {name} to {allowed}, or unset it")
