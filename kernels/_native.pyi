@@ -1,0 +1,82 @@
+"""Native executor of autotune; used by autotune.kernels, not by people."""
+
+from collections.abc import Sequence
+
+
+def create_segment(n_ranks: int, staging_bytes: int) -> int:
+    """
+    A new sealed memory segment for a group; returns a descriptor that the caller owns.
+    """
+
+class Program:
+    """
+    A compiled schedule of one rank: Program.flatten() of kernels/compiler.py.
+    """
+
+    def __init__(self, words: Sequence[int]) -> None: ...
+
+    def slices(self, count: int, dtype: int, segment_bytes: int, staging_bytes: int, in_flight: int) -> int:
+        """Into how many slices a call would be cut."""
+
+class Call:
+    """A call without its buffers; equal on all ranks."""
+
+    @property
+    def slices(self) -> int: ...
+
+    @property
+    def input_elements(self) -> int: ...
+
+    @property
+    def output_elements(self) -> int: ...
+
+class Group:
+    """One rank's end of a group that shares a segment."""
+
+    def __init__(self, fd: int, rank: int, spins: int, yields: int, timeout_s: float, check: bool) -> None: ...
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def n_ranks(self) -> int: ...
+
+    def prepare(self, program: Program, collective: int, dtype: int, op: int, root: int, algorithm: str, count: int, segment_bytes: int, in_flight: int, stream: bool) -> Call: ...
+
+    def run(self, call: Call, input: object, output: object) -> None: ...
+
+    def run_split(self, call: Call, input: object, output: object, input_counts: Sequence[int], output_counts: Sequence[int]) -> None: ...
+
+    def time(self, call: Call, barrier: Call, inputs: Sequence[object], outputs: Sequence[object], calls: int) -> float: ...
+
+    def send(self, to: int, data: object, dtype: int) -> None: ...
+
+    def recv(self, source: int, data: object, dtype: int) -> None: ...
+
+    def leave(self) -> None: ...
+
+def fill(data: object, dtype: int, modulus: int, batch: int, rank: int, first: int) -> None:
+    """Writes elements first, first + 1 ... of a rank's input."""
+
+def poison(data: object) -> None:
+    """Overwrites a buffer with bytes that are no right answer."""
+
+def first_wrong(data: object, dtype: int, modulus: int, batch: int, ranks: Sequence[int], first: int) -> int:
+    """
+    Index of the first element that is not the sum of these ranks' inputs, or -1.
+    """
+
+def got_and_expected(data: object, dtype: int, modulus: int, batch: int, ranks: Sequence[int], first: int, index: int) -> tuple[float, float]:
+    """An element and what it should be (16-bit floats: the element's bits)."""
+
+def combine(variant: str, dtype: int, op: int, sources: Sequence[object], output: object, divisor: int) -> None:
+    """Combines buffers by one variant of the arithmetic."""
+
+def pingpong(group: Group, data: object, turns: int) -> float:
+    """Seconds of one message between ranks 0 and 1: half a round trip."""
+
+def die_with_parent() -> None:
+    """This process is killed when the thread that started it ends."""
+
+def arithmetic() -> str:
+    """The variant that this CPU runs."""

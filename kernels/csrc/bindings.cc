@@ -1,0 +1,340 @@
+// The Python face of the native code: arguments in, calls on the files beside this one, errors out. No logic.
+//
+// Buffers come through the buffer protocol (NumPy arrays, memoryview, bytearray ...), are checked for size and
+// contiguity and never copied. Every call that may wait runs without the GIL.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "failure.h"
+#include "group.h"
+#include "pattern.h"
+#include "program.h"
+#include "reduce.h"
+#include "segment.h"
+
+namespace nb = nanobind;
+
+namespace autotune {
+namespace {
+
+// A contiguous buffer for the time of one call; empty if None was given.
+class View {
+ public:
+  View(nb::handle object, bool writable, const char* what) {
+    if (object.is_none()) return;
+    const int flags = writable ? PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE : PyBUF_C_CONTIGUOUS;
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) {
+      PyErr_Clear();
+      throw BadArgument(std::string(what) + " of type " + nb::type_name(object.type()).c_str() + " is not a " +
+                            (writable ? "writable, " : "") + "contiguous buffer in C order",
+                        "pass a contiguous NumPy array (numpy.ascontiguousarray), memoryview or bytearray");
+    }
+    held_ = true;
+  }
+  ~View() {
+    if (held_) PyBuffer_Release(&view_);
+  }
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+
+  char* data() const { return held_ ? static_cast<char*>(view_.buf) : nullptr; }
+  std::size_t bytes() const { return held_ ? static_cast<std::size_t>(view_.len) : 0; }
+  bool given() const { return held_; }
+
+ private:
+  Py_buffer view_{};
+  bool held_ = false;
+};
+
+using Buffers = nb::typed<nb::sequence, nb::object>;
+
+template <class Enum>
+Enum checked(int value, int limit, const char* what) {
+  if (value < 0 || value >= limit)
+    throw BadArgument(std::string(what) + " " + std::to_string(value) + " is unknown",
+                      "this is a bug in autotune: please report it with this message");
+  return static_cast<Enum>(value);
+}
+
+DType dtype_of(int value) { return checked<DType>(value, kDTypes, "dtype"); }
+Op op_of(int value) { return checked<Op>(value, kOps, "op"); }
+
+void check_size(const char* what, std::size_t got, std::size_t elements, DType dtype) {
+  const std::size_t wanted = elements * item_bytes(dtype);
+  if (got != wanted)
+    throw BadArgument(std::string(what) + " has " + std::to_string(got) + " bytes, not " + std::to_string(wanted) +
+                          " (" + std::to_string(elements) + " elements)",
+                      "pass a buffer of exactly that size");
+}
+
+// In place means: the part that both buffers hold lies at the same address. Any other overlap would be overwritten
+// while it is read.
+void check_overlap(const Call& call, int rank, const View& input, const View& output) {
+  const char *in = input.data(), *out = output.data();
+  if (!in || !out || in + input.bytes() <= out || out + output.bytes() <= in) return;
+  const std::size_t part = static_cast<std::size_t>(rank) * call.plan.count * call.plan.item;
+  bool in_place = false;
+  switch (call.collective) {
+    case Collective::AllReduce:
+    case Collective::Reduce:
+    case Collective::Broadcast: in_place = in == out; break;
+    case Collective::AllGather:
+    case Collective::Gather: in_place = in == out + part; break;
+    case Collective::ReduceScatter:
+    case Collective::Scatter: in_place = out == in + part; break;
+    case Collective::AllToAll: break;
+  }
+  if (!in_place)
+    throw BadArgument("input and output overlap",
+                      "pass separate buffers, or the same memory for the part that both hold (not for all_to_all)");
+}
+
+void run(Group& group, const Call& call, nb::handle input_object, nb::handle output_object) {
+  const View input(input_object, false, "input"), output(output_object, true, "output");
+  if (call.input_elements || input.given()) check_size("input", input.bytes(), call.input_elements, call.dtype);
+  if (call.output_elements || output.given()) check_size("output", output.bytes(), call.output_elements, call.dtype);
+  check_overlap(call, group.rank(), input, output);
+  const nb::gil_scoped_release released;
+  group.run(call, input.data(), output.data());
+}
+
+void run_split(Group& group, const Call& call, nb::handle input_object, nb::handle output_object,
+               const std::vector<std::size_t>& input_counts, const std::vector<std::size_t>& output_counts) {
+  const View input(input_object, false, "input"), output(output_object, true, "output");
+  Splits splits;
+  const auto place = [&](const std::vector<std::size_t>& counts, std::vector<std::size_t>& starts, const char* what) {
+    if (counts.size() != static_cast<std::size_t>(group.n_ranks()))
+      throw BadArgument(std::string(what) + " has " + std::to_string(counts.size()) + " entries, not one for each of " +
+                            std::to_string(group.n_ranks()) + " ranks",
+                        "give one count for each rank");
+    std::size_t start = 0;
+    for (std::size_t count : counts) {
+      if (count > call.plan.count)
+        throw BadArgument(std::string(what) + " has a part of " + std::to_string(count) + " elements, above the agreed " +
+                              std::to_string(call.plan.count),
+                          "agree on the largest part of all ranks first");
+      starts.push_back(start);
+      start += count;
+    }
+    return start;
+  };
+  const std::size_t sent = place(input_counts, splits.input_offsets, "input_counts");
+  const std::size_t taken = place(output_counts, splits.output_offsets, "output_counts");
+  check_size("input", input.bytes(), sent, call.dtype);
+  check_size("output", output.bytes(), taken, call.dtype);
+  check_overlap(call, group.rank(), input, output);
+  splits.input_counts = input_counts;
+  splits.output_counts = output_counts;
+  const nb::gil_scoped_release released;
+  group.run(call, input.data(), output.data(), &splits);
+}
+
+// Runs `calls` calls back to back over a rotation of buffers, after a barrier; seconds of this rank.
+double time_calls(Group& group, const Call& call, const Call& barrier, const Buffers& inputs, const Buffers& outputs,
+                  long calls) {
+  std::vector<std::unique_ptr<View>> in, out;
+  for (nb::handle object : inputs) in.push_back(std::make_unique<View>(object, false, "input"));
+  for (nb::handle object : outputs) out.push_back(std::make_unique<View>(object, true, "output"));
+  if (in.empty() || in.size() != out.size())
+    throw BadArgument("inputs and outputs have different lengths, or none", "pass one output for each input");
+  for (std::size_t i = 0; i < in.size(); i++) {
+    check_size("input", in[i]->bytes(), call.input_elements, call.dtype);
+    check_size("output", out[i]->bytes(), call.output_elements, call.dtype);
+    check_overlap(call, group.rank(), *in[i], *out[i]);
+  }
+  const nb::gil_scoped_release released;
+  char token = 0, sink = 0;
+  group.run(barrier, &token, &sink);
+  group.run(barrier, &token, &sink);
+  const auto start = std::chrono::steady_clock::now();
+  std::size_t buffer = 0;
+  for (long i = 0; i < calls; i++) {
+    group.run(call, in[buffer]->data(), out[buffer]->data());
+    if (++buffer == in.size()) buffer = 0;
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Half the round trip of a message between ranks 0 and 1 of a group, in seconds, over `turns` round trips.
+double pingpong(Group& group, nb::handle object, long turns) {
+  const View data(object, true, "data");
+  const nb::gil_scoped_release released;
+  const int peer = 1 - group.rank();
+  const auto start = std::chrono::steady_clock::now();
+  for (long i = 0; i < turns; i++) {
+    if (group.rank() == 0) group.send(peer, data.data(), data.bytes(), DType::UInt8);
+    group.recv(peer, data.data(), data.bytes(), DType::UInt8);
+    if (group.rank() == 1) group.send(peer, data.data(), data.bytes(), DType::UInt8);
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / (2.0 * static_cast<double>(turns));
+}
+
+// Ctrl-C while waiting: Python's handlers run, and what they raise ends the wait.
+void check_signals() {
+  const nb::gil_scoped_acquire held;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+void join(Group* self, int fd, int rank, int spins, int yields, double timeout_s, bool check) {
+  GroupOptions options;
+  options.waiting = WaitPolicy{spins, yields, timeout_s};
+  options.check = check;
+  options.interrupted = check_signals;
+  const nb::gil_scoped_release released;
+  new (self) Group(fd, rank, std::move(options));
+}
+
+Call prepare(const Group& group, std::shared_ptr<Program> program, int collective, int dtype, int op, int root,
+             const std::string& algorithm, std::size_t count, std::size_t segment_bytes, int in_flight,
+             bool stream) {
+  return Call::make(std::move(program), checked<Collective>(collective, kCollectives, "collective"), dtype_of(dtype),
+                    op_of(op), root, algorithm, count, segment_bytes, in_flight, stream, group.half_bytes());
+}
+
+void combine(const std::string& variant, int dtype, int op, const Buffers& sources, nb::handle output_object,
+             int divisor) {
+  const Arithmetic* table = arithmetic_named(variant.c_str());
+  if (!table) throw BadArgument("arithmetic " + variant + " does not run here", "use the baseline variant");
+  std::vector<std::unique_ptr<View>> views;
+  std::vector<const void*> pointers;
+  const View output(output_object, true, "output");
+  for (nb::handle object : sources) {
+    views.push_back(std::make_unique<View>(object, false, "source"));
+    if (views.back()->bytes() != output.bytes())
+      throw BadArgument("sources and output differ in size", "pass buffers of one size");
+    pointers.push_back(views.back()->data());
+  }
+  if (pointers.size() < 2) throw BadArgument("fewer than two sources", "pass at least two");
+  table->reduce[static_cast<int>(dtype_of(dtype))][static_cast<int>(op_of(op))](
+      output.data(), pointers.data(), static_cast<int>(pointers.size()), output.bytes() / item_bytes(dtype_of(dtype)),
+      divisor);
+}
+
+void raise_as(const char* type, const Failure& failure) {
+  const nb::object errors = nb::module_::import_("autotune.errors");
+  const nb::object error = errors.attr(type)(failure.what(), nb::arg("remedy") = failure.remedy);
+  PyErr_SetObject(error.type().ptr(), error.ptr());
+}
+
+void register_errors() {
+  nb::register_exception_translator([](const std::exception_ptr& caught, void*) {
+    try {
+      std::rethrow_exception(caught);
+    } catch (const BadArgument& failure) {
+      raise_as("UsageError", failure);
+    } catch (const Failure& failure) {
+      raise_as("CommunicatorError", failure);
+    }
+  });
+}
+
+void register_group(nb::module_& m) {
+  m.def("create_segment", &Segment::create, nb::arg("n_ranks"), nb::arg("staging_bytes"),
+        "A new sealed memory segment for a group; returns a descriptor that the caller owns.");
+  nb::class_<Program>(m, "Program", "A compiled schedule of one rank: Program.flatten() of kernels/compiler.py.")
+      .def("__init__", [](Program* self, const std::vector<std::int64_t>& words) { new (self) Program(Program::load(words)); },
+           nb::arg("words"))
+      .def("slices",
+           [](const Program& program, std::size_t count, int dtype, std::size_t segment_bytes, std::size_t staging_bytes,
+              int in_flight) {
+             return Plan::derive(program, count, dtype_of(dtype), segment_bytes, staging_bytes / 2, in_flight).slices;
+           },
+           nb::arg("count"), nb::arg("dtype"), nb::arg("segment_bytes"), nb::arg("staging_bytes"), nb::arg("in_flight"),
+           "Into how many slices a call would be cut.");
+  nb::class_<Call>(m, "Call", "A call without its buffers; equal on all ranks.")
+      .def_prop_ro("slices", [](const Call& call) { return call.plan.slices; })
+      .def_ro("input_elements", &Call::input_elements)
+      .def_ro("output_elements", &Call::output_elements);
+  nb::class_<Group>(m, "Group", "One rank's end of a group that shares a segment.")
+      .def("__init__", &join, nb::arg("fd"), nb::arg("rank"), nb::arg("spins"), nb::arg("yields"), nb::arg("timeout_s"),
+           nb::arg("check"))
+      .def_prop_ro("rank", &Group::rank)
+      .def_prop_ro("n_ranks", &Group::n_ranks)
+      .def("prepare", &prepare, nb::arg("program"), nb::arg("collective"), nb::arg("dtype"), nb::arg("op"),
+           nb::arg("root"), nb::arg("algorithm"), nb::arg("count"), nb::arg("segment_bytes"), nb::arg("in_flight"),
+           nb::arg("stream"))
+      .def("run", &run, nb::arg("call"), nb::arg("input").none(), nb::arg("output").none(),
+           nb::sig("def run(self, call: Call, input: object, output: object) -> None"))
+      .def("run_split", &run_split, nb::arg("call"), nb::arg("input"), nb::arg("output"), nb::arg("input_counts"),
+           nb::arg("output_counts"))
+      .def("time", &time_calls, nb::arg("call"), nb::arg("barrier"), nb::arg("inputs"), nb::arg("outputs"),
+           nb::arg("calls"))
+      .def("send",
+           [](Group& group, int to, nb::handle object, int dtype) {
+             const View data(object, false, "data");
+             const nb::gil_scoped_release released;
+             group.send(to, data.data(), data.bytes(), dtype_of(dtype));
+           },
+           nb::arg("to"), nb::arg("data"), nb::arg("dtype"))
+      .def("recv",
+           [](Group& group, int from, nb::handle object, int dtype) {
+             const View data(object, true, "data");
+             const nb::gil_scoped_release released;
+             group.recv(from, data.data(), data.bytes(), dtype_of(dtype));
+           },
+           nb::arg("source"), nb::arg("data"), nb::arg("dtype"))
+      .def("leave", &Group::leave);
+}
+
+void register_measuring(nb::module_& m) {
+  m.def("fill",
+        [](nb::handle object, int dtype, int modulus, int batch, int rank, std::size_t first) {
+          const View data(object, true, "data");
+          Pattern{dtype_of(dtype), modulus, batch}.fill(data.data(), data.bytes() / item_bytes(dtype_of(dtype)), rank,
+                                                        first);
+        },
+        nb::arg("data"), nb::arg("dtype"), nb::arg("modulus"), nb::arg("batch"), nb::arg("rank"), nb::arg("first"),
+        "Writes elements first, first + 1 ... of a rank's input.");
+  m.def("poison",
+        [](nb::handle object) {
+          const View data(object, true, "data");
+          Pattern::poison(data.data(), data.bytes());
+        },
+        nb::arg("data"), "Overwrites a buffer with bytes that are no right answer.");
+  m.def("first_wrong",
+        [](nb::handle object, int dtype, int modulus, int batch, const std::vector<int>& ranks, std::size_t first) {
+          const View data(object, false, "data");
+          return Pattern{dtype_of(dtype), modulus, batch}.first_wrong(
+              data.data(), data.bytes() / item_bytes(dtype_of(dtype)), ranks, first);
+        },
+        nb::arg("data"), nb::arg("dtype"), nb::arg("modulus"), nb::arg("batch"), nb::arg("ranks"), nb::arg("first"),
+        "Index of the first element that is not the sum of these ranks' inputs, or -1.");
+  m.def("got_and_expected",
+        [](nb::handle object, int dtype, int modulus, int batch, const std::vector<int>& ranks, std::size_t first,
+           std::size_t index) {
+          const View data(object, false, "data");
+          const Pattern pattern{dtype_of(dtype), modulus, batch};
+          return std::pair(pattern.value(data.data(), index), pattern.expected(first + index, ranks));
+        },
+        nb::arg("data"), nb::arg("dtype"), nb::arg("modulus"), nb::arg("batch"), nb::arg("ranks"), nb::arg("first"),
+        nb::arg("index"), "An element and what it should be (16-bit floats: the element's bits).");
+  m.def("combine", &combine, nb::arg("variant"), nb::arg("dtype"), nb::arg("op"), nb::arg("sources"),
+        nb::arg("output"), nb::arg("divisor"), "Combines buffers by one variant of the arithmetic.");
+  m.def("pingpong", &pingpong, nb::arg("group"), nb::arg("data"), nb::arg("turns"),
+        "Seconds of one message between ranks 0 and 1: half a round trip.");
+  m.def("die_with_parent", [] { prctl(PR_SET_PDEATHSIG, SIGKILL); },
+        "This process is killed when the thread that started it ends.");
+  m.def("arithmetic", [] { return std::string(arithmetic().name); }, "The variant that this CPU runs.");
+}
+
+}  // namespace
+}  // namespace autotune
+
+NB_MODULE(_native, m) {
+  m.doc() = "Native executor of autotune; used by autotune.kernels, not by people.";
+  autotune::register_errors();
+  autotune::register_group(m);
+  autotune::register_measuring(m);
+}

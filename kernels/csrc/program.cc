@@ -1,0 +1,141 @@
+// Loading of programs and derivation of plans; see program.h.
+#include "program.h"
+
+#include <algorithm>
+
+#include "failure.h"
+#include "segment.h"
+
+namespace autotune {
+namespace {
+
+constexpr const char* kBug = "this is a bug in autotune: please report it with this message";
+
+class Reader {
+ public:
+  explicit Reader(const std::vector<std::int64_t>& words) : words_(words) {}
+
+  std::int32_t take(const char* what, std::int64_t low, std::int64_t high) {
+    if (at_ >= words_.size()) throw BadArgument(std::string("program ends before ") + what, kBug);
+    const std::int64_t value = words_[at_++];
+    if (value < low || value >= high)
+      throw BadArgument(std::string("program: ") + what + " is " + std::to_string(value) + ", not in [" +
+                            std::to_string(low) + ", " + std::to_string(high) + ")",
+                        kBug);
+    return static_cast<std::int32_t>(value);
+  }
+  bool exhausted() const { return at_ == words_.size(); }
+
+ private:
+  const std::vector<std::int64_t>& words_;
+  std::size_t at_ = 0;
+};
+
+std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+std::size_t round_up(std::size_t a, std::size_t unit) { return divide_up(a, unit) * unit; }
+
+}  // namespace
+
+Program Program::load(const std::vector<std::int64_t>& words) {
+  constexpr std::int64_t kMany = 1 << 30;
+  Reader in(words);
+  Program p{};
+  p.n_ranks = in.take("n_ranks", 1, kMaxRanks + 1);
+  p.rank = in.take("rank", 0, p.n_ranks);
+  p.blocks = in.take("blocks", 1, kMany);
+  p.vertical = in.take("vertical", 0, 2) != 0;
+  p.scratch_blocks = in.take("scratch blocks", 0, p.blocks + 1);
+  p.piece_blocks = in.take("piece blocks", 1, p.blocks + 1);
+  p.synchronising = in.take("synchronising", 0, 2) != 0;
+  p.readers.resize(static_cast<std::size_t>(in.take("readers", 0, p.n_ranks)));
+  for (std::int32_t& reader : p.readers) reader = in.take("reader", 0, p.n_ranks);
+  p.levels.resize(static_cast<std::size_t>(in.take("levels", 1, kMany)));
+  for (Level& level : p.levels) {
+    level.first = static_cast<std::int32_t>(p.instructions.size());
+    const int length = in.take("instructions", 0, kMany);
+    for (int i = 0; i < length; i++) {
+      Instruction op{};
+      op.destinations = static_cast<std::uint8_t>(in.take("destinations", 0, 8));
+      op.memory_index = in.take("memory index", 0, p.blocks);
+      op.piece = in.take("piece", 0, p.piece_blocks);
+      op.width = in.take("width", 1, p.blocks + 1);
+      op.block = in.take("block", 0, p.blocks);
+      op.completes = in.take("completes", 0, 2) != 0;
+      op.first_source = static_cast<std::int32_t>(p.sources.size());
+      op.n_sources = in.take("sources", 1, p.n_ranks + 1);
+      for (int k = 0; k < op.n_sources; k++) {
+        Source source{};
+        source.space = static_cast<Space>(in.take("space", 0, 4));
+        source.rank = in.take("source rank", 0, p.n_ranks);
+        source.index = in.take("source index", 0, p.blocks);
+        p.sources.push_back(source);
+      }
+      p.max_sources = std::max(p.max_sources, op.n_sources);
+      level.outgoing += (op.destinations & kToOutbox) != 0;
+      p.instructions.push_back(op);
+    }
+    level.last = static_cast<std::int32_t>(p.instructions.size());
+  }
+  if (!in.exhausted()) throw BadArgument("program has words after its end", kBug);
+  return p;
+}
+
+Plan Plan::derive(const Program& program, std::size_t count, DType type, std::size_t segment_bytes,
+                  std::size_t half_bytes, int max_in_flight) {
+  Plan plan{};
+  plan.count = count;
+  plan.item = item_bytes(type);
+  const auto piece_blocks = static_cast<std::size_t>(program.piece_blocks);
+  const auto blocks = static_cast<std::size_t>(program.blocks);
+  const std::size_t levels = program.levels.size();
+  const std::size_t line = 64 / plan.item;  // elements of a cache line: cuts and pitches are multiples of it
+  // A block of less than a line stays dense, so that small messages still fit their header's line.
+  const auto pitch = [&](std::size_t elements) {
+    const std::size_t dense = divide_up(elements, blocks);
+    return dense > line ? round_up(dense, line) : dense;
+  };
+  constexpr std::size_t kWindow = 3;        // two waves are the least; the third lets readers lag behind by one
+
+  for (std::size_t limit = std::max(segment_bytes, plan.item);; limit /= 2) {
+    const std::size_t cap = std::max(line, limit / plan.item / piece_blocks / line * line);
+    if (program.vertical) {
+      const std::size_t cuts = std::max<std::size_t>(1, divide_up(count, cap));
+      plan.slice = divide_up(count, cuts);
+      if (cuts > 1) plan.slice = round_up(plan.slice, line);
+      plan.block_limit = plan.slice;
+    } else {
+      const std::size_t cuts = std::max<std::size_t>(1, divide_up(count, cap * blocks));
+      plan.slice = divide_up(count, cuts);
+      if (cuts > 1) plan.slice = round_up(plan.slice, line * blocks);
+      plan.block_limit = pitch(plan.slice);
+    }
+    plan.slices = count ? divide_up(count, plan.slice) : 1;
+    plan.last_slice = count ? count - (plan.slices - 1) * plan.slice : 0;
+    plan.last_pitch = program.vertical ? plan.slice : pitch(plan.last_slice);
+    plan.spacing = plan.in_flight = 1;
+    if (plan.slices > 1) {
+      const std::size_t deep = std::min<std::size_t>(static_cast<std::size_t>(max_in_flight), levels);
+      plan.spacing = divide_up(levels, deep);
+      plan.in_flight = divide_up(levels, plan.spacing);
+    }
+    plan.waves = levels + plan.spacing * (plan.slices - 1);
+    const std::size_t message = piece_blocks * plan.block_limit * plan.item;
+    plan.fits_in_line = message <= kInlineBytes;
+    plan.slot_bytes = round_up(message, 64);
+    // A single slice of few levels has a slot for every level, and so never waits for a slot.
+    const auto fits = [&] {
+      return plan.window * plan.in_flight <= kSlots &&
+             (plan.fits_in_line || plan.slot_bytes * plan.window * plan.in_flight <= half_bytes);
+    };
+    plan.window = plan.slices == 1 && levels <= 8 ? levels : kWindow;
+    if (fits()) return plan;
+    plan.window = kWindow;
+    if (fits()) return plan;
+    if (cap == line)
+      throw BadArgument("the outbox of " + std::to_string(half_bytes) + " bytes is too small for " +
+                            std::to_string(program.n_ranks) + " ranks",
+                        "raise AUTOTUNE_STAGING");
+  }
+}
+
+}  // namespace autotune

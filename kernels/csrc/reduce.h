@@ -1,0 +1,36 @@
+// Combining elements: out[i] = op(src[0][i], ..., src[k-1][i]).
+//
+// In: pointers into any memory, an element type and an operation. Out: the combined elements. Knows nothing of ranks.
+//
+// The operands are combined in the order given, always in the same association, so that ranks that combine the same
+// operands get the same bits. float16 and bfloat16 accumulate in float32 and are rounded once, to nearest even. Integers
+// wrap. max and min return NaN if an operand is NaN. `divisor` > 1 divides the result (an average): floating types
+// divide exactly rounded, integers divide the wrapped sum towards zero.
+//
+// reduce.cc is compiled once for each instruction set below; reduce_dispatch.cc picks one when the process starts.
+#pragma once
+
+#include <cstddef>
+
+#include "elements.h"
+
+namespace autotune {
+
+// `dst` may be one of the sources (same address), never overlap one otherwise. k >= 2.
+using ReduceFn = void (*)(void* dst, const void* const* src, int k, std::size_t count, int divisor);
+
+struct Arithmetic {
+  const char* name;                // "baseline", "avx2", "avx512"
+  ReduceFn reduce[kDTypes][kOps];  // Avg holds the same function as Sum
+  // memcpy that does not keep the destination in the caches; needs store_fence() before others are told.
+  void (*stream_copy)(void* dst, const void* src, std::size_t bytes);
+};
+
+// What this CPU runs best. AUTOTUNE does not read the environment here; tests name the variant.
+const Arithmetic& arithmetic();
+// The variant of that name, or null where it was not built or this CPU lacks it.
+const Arithmetic* arithmetic_named(const char* name);
+
+void store_fence();
+
+}  // namespace autotune

@@ -1,0 +1,120 @@
+// The memory that the ranks of one group share: its layout, its creation, its mapping.
+//
+// In: a file descriptor and a rank. Out: typed views. The only file that says where things lie; it waits for nobody.
+//
+//   GroupHeader | RankLine[n] | Header[n][2][kSlots] | outbox[n][2][half_bytes] | Channel[n][n]
+//
+// The segment is a sealed memfd: it needs no /dev/shm, has no name to clean up, and is gone with the last process that
+// maps it. Pages are allocated when they are first written, by the rank that owns them, so what is not used costs
+// nothing, and on NUMA hosts an outbox is local to its rank.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace autotune {
+
+inline constexpr std::uint64_t kMagic = 0x6175746F74756E65;  // "autotune"
+inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr int kSlots = 32;          // message slots of one outbox half
+inline constexpr int kInlineBytes = 56;    // payload that fits into the cache line of its word
+inline constexpr int kHistory = 16;        // calls that a rank's line remembers
+inline constexpr int kChannelSlots = 4;    // pieces in flight from one rank to another in send/recv
+inline constexpr std::size_t kChannelPieceBytes = 64 << 10;
+inline constexpr int kMaxRanks = 1024;
+
+using Word = std::atomic<std::uint64_t>;
+static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
+
+// One call as its rank made it: what the others are compared with, and read, in the slow path only. Eight relaxed
+// words; `tag` is written last and read first and last, so that a reader knows whether it saw one whole record.
+struct alignas(64) CallRecord {
+  Word tag;        // call number << 20 | chain of signatures up to this call
+  Word count;      // elements
+  Word segment;    // bytes
+  Word what;       // collective | dtype << 8 | op << 16 | knobs << 24 | root << 32
+  Word algorithm[4];  // name, zero padded
+};
+
+// One message of one rank: the word tells that it is there, small payloads travel in the same line.
+struct alignas(64) Header {
+  Word word;
+  char payload[kInlineBytes];
+};
+static_assert(sizeof(Header) == 64);
+
+enum class Presence : std::uint32_t { Absent, Joined, Left };
+
+// What a rank shows to the others. The clock has a line of its own: it is polled.
+struct alignas(128) RankLine {
+  Word clock;  // waves this rank has finished, over all its calls
+  char pad0[120];
+  std::atomic<std::uint32_t> sleepers;  // ranks that sleep until this rank's bell rings
+  std::atomic<std::uint32_t> bell;
+  std::atomic<std::uint32_t> presence;
+  std::atomic<std::int32_t> pid;
+  char pad1[112];
+  CallRecord history[kHistory];
+};
+
+struct alignas(64) ChannelHeader {
+  Word word;          // piece number << 20 | signature
+  Word message_bytes;
+  Word what;          // dtype
+  char pad[40];
+};
+
+// A queue from one rank to another, for send and recv, apart from the group's calls.
+struct alignas(4096) Channel {
+  Word received;  // pieces that the receiver has taken
+  char pad[56];
+  ChannelHeader headers[kChannelSlots];
+  alignas(4096) char pieces[kChannelSlots][kChannelPieceBytes];
+};
+
+inline constexpr int kReportBytes = 2048;
+
+struct GroupHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t n_ranks;
+  std::uint64_t half_bytes;
+  std::uint64_t total_bytes;
+  alignas(64) std::atomic<std::uint32_t> broken;  // 0, or 1 while the report is written, or 2: the group is unusable
+  std::int32_t reporter;
+  char report[kReportBytes];   // the first failure, as every rank tells it
+  char remedy[kReportBytes];
+};
+
+class Segment {
+ public:
+  // A new segment for n ranks. staging_bytes bounds what one rank's outbox may fill. Returns a descriptor that the
+  // caller owns and hands to the ranks. Throws Failure.
+  static int create(int n_ranks, std::size_t staging_bytes);
+
+  // Maps the segment behind fd (the descriptor stays the caller's). Throws Failure if it is not one of ours.
+  explicit Segment(int fd);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  int n_ranks() const { return static_cast<int>(group().n_ranks); }
+  std::size_t half_bytes() const { return half_bytes_; }
+  GroupHeader& group() const { return *reinterpret_cast<GroupHeader*>(base_); }
+  RankLine& line(int rank) const { return lines_[rank]; }
+  Header* headers(int rank, int half) const { return headers_ + (rank * 2 + half) * kSlots; }
+  char* outbox(int rank, int half) const { return outboxes_ + static_cast<std::size_t>(rank * 2 + half) * half_bytes_; }
+  Channel& channel(int from, int to) const { return channels_[static_cast<std::size_t>(from) * n_ranks() + to]; }
+
+ private:
+  char* base_;
+  std::size_t total_bytes_;
+  std::size_t half_bytes_;
+  RankLine* lines_;
+  Header* headers_;
+  char* outboxes_;
+  Channel* channels_;
+};
+
+}  // namespace autotune

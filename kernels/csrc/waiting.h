@@ -1,0 +1,110 @@
+// How a rank waits for another one, and everything that may go wrong meanwhile.
+//
+// In: a condition on shared memory and the rank whose stores make it true. Out: it is true; or a Failure, the same text
+// on every rank of the group. Knows no schedules and no payload.
+//
+// A wait spins (ranks have cores of their own), then yields, then sleeps on the bell of the rank it waits for. Whoever
+// publishes looks at its `sleepers` after the store, without a fence. That look may pass the store on every CPU, so the
+// sleeper makes all running ranks of the group pass a barrier (membarrier(2)) between announcing itself and its last
+// look: then either the publisher sees the sleeper or the sleeper sees the word. Without membarrier it naps briefly.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "failure.h"
+#include "segment.h"
+
+namespace autotune {
+
+inline void cpu_relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+struct WaitPolicy {
+  int spins = 0;         // looks before the first yield; 0 where ranks outnumber cores
+  int yields = 400;      // yields before the first sleep
+  double timeout_s = 30;
+};
+
+class Waiting {
+ public:
+  // `interrupted` is called about ten times a second while waiting; it may throw (Ctrl-C), which ends the group's use.
+  Waiting(Segment& segment, int rank, WaitPolicy policy, std::function<void()> interrupted);
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+  // Watch for the death of a rank from now on. Its pid must be in its line.
+  void watch(int rank);
+
+  // Returns when ready() is true. `inspect()` is called between looks and may call fail(). `doing` says what for.
+  template <class Ready, class Inspect, class Doing>
+  void until(int source, Ready ready, Inspect inspect, Doing doing) {
+    for (int i = 0; i < policy_.spins; i++) {
+      if (ready()) return;
+      cpu_relax();
+    }
+    for (long turn = 0;; turn++) {
+      if (ready()) return;
+      inspect();
+      if (turn < policy_.yields) {
+        yield();
+        continue;
+      }
+      if (turn == policy_.yields) start_of_sleep();
+      if (const char* lost = trouble(source)) {
+        if (ready()) return;  // it did its part before it left
+        fail(doing() + ": " + lost, lost_remedy_);
+      }
+      const std::uint32_t bell = announce(source);
+      if (ready()) {
+        retract(source);
+        return;
+      }
+      sleep(source, bell);
+    }
+  }
+
+  // Wakes whoever sleeps on this rank. After every release store that others wait for.
+  void ring() {
+    if (__builtin_expect(segment_.line(rank_).sleepers.load(std::memory_order_relaxed) != 0, 0)) ring_slowly(rank_);
+  }
+
+  // Marks the group unusable, wakes everyone, throws the group's first report (this one, or an earlier one).
+  [[noreturn]] void fail(const std::string& message, const std::string& remedy);
+  // Throws the group's report if there is one.
+  void check_usable() const {
+    if (__builtin_expect(segment_.group().broken.load(std::memory_order_relaxed) != 0, 0)) throw_report();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void yield() const;
+  void start_of_sleep();
+  const char* trouble(int source);
+  std::uint32_t announce(int source);
+  void retract(int source);
+  void sleep(int source, std::uint32_t bell);
+  void ring_slowly(int rank);
+  void report(const std::string& message, const std::string& remedy);
+  [[noreturn]] void throw_report() const;
+
+  Segment& segment_;
+  const int rank_;
+  const WaitPolicy policy_;
+  std::function<void()> interrupted_;
+  std::vector<int> pidfds_;  // by rank; -1 where the system cannot watch it
+  bool barrier_;             // membarrier works here
+  Clock::time_point since_, next_look_;
+  std::string lost_text_, lost_remedy_;
+};
+
+}  // namespace autotune
