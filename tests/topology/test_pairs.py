@@ -1,0 +1,70 @@
+"""Pairs to measure: every class of distance, on CPUs that may be used, the same each time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+
+import pytest
+
+from autotune.topology.graph import Topology
+from autotune.topology.pairs import representative_pairs
+from autotune.topology.probes.linux import parse
+
+Recorded = Callable[[str], dict[str, str]]
+
+
+def numbers(topology: Topology) -> list[tuple[int, int, str]]:
+    return [(pair.a.number, pair.b.number, str(pair.distance)) for pair in representative_pairs(topology)]
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [
+        ("virtual-machine", [(0, 1, "same L3")]),
+        ("container-cpuset-quota", [(4, 5, "same L3")]),
+        (
+            "two-sockets-smt-roce",
+            [
+                (0, 16, "same core"),
+                (15, 31, "same core"),
+                (0, 2, "same L3"),
+                (13, 15, "same L3"),
+                (0, 1, "other socket, NUMA distance 20"),
+                (14, 15, "other socket, NUMA distance 20"),
+            ],
+        ),
+        (
+            "hybrid-cores",
+            [
+                (0, 1, "same core"),
+                (2, 3, "same core"),
+                (4, 5, "same L2"),
+                (6, 7, "same L2"),
+                (0, 2, "same L3"),
+                (2, 7, "same L3"),
+            ],
+        ),
+    ],
+)
+def test_near_to_far(recorded: Recorded, machine: str, expected: list[tuple[int, int, str]]) -> None:
+    assert numbers(parse(recorded(machine))) == expected
+
+
+@pytest.mark.parametrize(
+    "machine", ["kunpeng-4-numa", "overlapping-numa", "two-sockets-smt-roce", "board-without-numa"]
+)
+def test_every_class_is_there(recorded: Recorded, machine: str) -> None:
+    topology = parse(recorded(machine))
+    classes = {str(topology.distance(a, b)) for a, b in combinations(topology.allowed_cpus, 2)}
+    assert {words for _, _, words in numbers(topology)} == classes
+
+
+def test_one_cpu_has_no_pair(recorded: Recorded) -> None:
+    recording = recorded("virtual-machine") | {"/proc/self/status": "Cpus_allowed_list:\t1"}
+    assert representative_pairs(parse(recording)) == []
+
+
+def test_threads_of_one_core_are_a_pair_where_only_they_may_be_used(recorded: Recorded) -> None:
+    recording = recorded("two-sockets-smt-roce") | {"/proc/self/status": "Cpus_allowed_list:\t3,19"}
+    assert numbers(parse(recording)) == [(3, 19, "same core")]
