@@ -1,0 +1,125 @@
+"""The door of the room: the contract that every store keeps, and the function that opens one.
+
+In go values of ``types`` and ``records``, out come the same. No row, session or engine leaves the room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ..types import Problem, Trial
+from .address import parse_address
+from .engine import make_engine
+from .faults import as_store_errors
+from .records import CellState, NewSession, RoundResult, Session, StoredTable
+from .schema import prepare
+from .sql_store import SqlStore
+
+
+class TrialStore(Protocol):
+    """What was measured, in which run, and which tables came of it.
+
+    Append-only: no verb deletes, and none changes a sample. The two things that change are states, each in one
+    direction: a trial goes from OK to a failure once, keeping its samples and the first failure's message; a session
+    goes to and from INTERRUPTED, and ends in FINISHED, after which nothing is added to it.
+
+    Transactions: each verb is one. It is done as a whole or, when it raises, not at all. A reading verb sees one state
+    of the store, without the half of a round that another process is writing.
+
+    Durable: what a verb has written when it returns survives the death of the process (kill -9) at any later moment.
+    PostgreSQL also keeps it through a power cut; a SQLite file may then lose the last rounds, but stays whole.
+
+    Threads and processes: threads may share a store, whose verbs then run one after another. Processes open their
+    own; a store is not carried over a fork. Writers wait for each other, at most ``wait_s`` of ``open_store`` for a
+    SQLite file.
+
+    Text: any Unicode. In commands, messages and wrong elements, which may quote undecodable bytes, U+FFFD stands for
+    NUL and lone surrogates.
+
+    Attributes:
+        shown: where the store is, for people; never holds a password.
+
+    Raises, any verb: StoreError, with a remedy, when the database is damaged, read-only, full, locked or out of reach,
+    and when an id is not in the store.
+    """
+
+    @property
+    def shown(self) -> str: ...
+
+    def add_topology(self, fingerprint: str, description: str) -> None:
+        """Keep a machine's description (JSON text). A fingerprint that is already there keeps its first description."""
+
+    def topology(self, fingerprint: str) -> str | None:
+        """The description given to add_topology."""
+
+    def open_session(self, new: NewSession) -> Session:
+        """Begin a run, in state RUNNING, on a topology that was added."""
+
+    def resumable(self, plan_digest: str, fingerprint: str, environment_digest: str) -> Session | None:
+        """The newest session with these that is not FINISHED. add_round goes on with it."""
+
+    def interrupt_session(self, session_id: int) -> None:
+        """Say that the run was stopped in order; no effect on a FINISHED one."""
+
+    def finish_session(self, session_id: int) -> None:
+        """Say that the run is complete; no effect on a FINISHED one."""
+
+    def sessions(self) -> list[Session]:
+        """All runs, oldest first."""
+
+    def add_round(self, session_id: int, results: Sequence[RoundResult]) -> None:
+        """Store what was measured together. The session is RUNNING afterwards.
+
+        A config that is new to (session, problem) becomes a trial. A trial takes one sample for each phase, kind and
+        round: a second one means that two runs write to one session, and raises.
+        """
+
+    def mark_cell(self, session_id: int, problem: Problem, state: CellState) -> None:
+        """Say that the session is through with a problem; the last word counts."""
+
+    def done_cells(self, session_id: int) -> dict[Problem, CellState]:
+        """The problems that the session is through with."""
+
+    def trials(self, *, session_id: int | None = None, problem: Problem | None = None) -> list[Trial]:
+        """The trials of a session, of a problem, of both, or all, by id; samples by phase, round and kind."""
+
+    def trial(self, trial_id: int) -> Trial:
+        """One trial."""
+
+    def add_table(self, session_id: int | None, table_json: str, fingerprint: str, digest: str) -> int:
+        """Keep a table, and return its version: higher than that of every table before it."""
+
+    def newest_table(self, fingerprint: str) -> StoredTable | None:
+        """The fingerprint's table with the highest version."""
+
+    def tables(self) -> list[StoredTable]:
+        """All versions, oldest first."""
+
+    def close(self) -> None:
+        """Let go of files and connections. The store is not used afterwards."""
+
+
+def open_store(url_or_path: str, *, wait_s: float = 30.0) -> TrialStore:
+    """Open a store; a SQLite file, and its schema, are made if missing, and old schemas upgraded.
+
+    A new file is private to the user, and so is its directory if it has to be made.
+
+    Args:
+        url_or_path: a file path, ``sqlite:///PATH``, ``sqlite://`` (memory, for tests), or ``postgresql+psycopg://...``.
+        wait_s: the longest wait for another process's transaction on a SQLite file.
+
+    Raises:
+        StoreError: an unreadable URL; a file that is no database, damaged, unwritable, or another program's; a schema
+            that is newer than this code.
+        BackendUnavailable: PostgreSQL without psycopg.
+    """
+    address = parse_address(url_or_path)
+    engine = make_engine(address, wait_s=wait_s)
+    try:
+        with as_store_errors(address.shown):
+            prepare(engine, shown=address.shown, path=address.path)
+    except BaseException:
+        engine.dispose()
+        raise
+    return SqlStore(engine, shown=address.shown)
