@@ -48,6 +48,7 @@ _FORMATS = {
     "l": DType.INT64,
     "q": DType.INT64,
 }
+_ASKED_KEPT = 4096
 _BARRIER = Config(algorithm="flat", segment_bytes=4096)
 _BYTE = Shape(Collective.ALL_REDUCE, DType.UINT8, ReduceOp.MAX, 0, 1)
 
@@ -78,6 +79,7 @@ class Communicator:
             )
         self._calls = Calls()
         self._selector = selector
+        self._asked: dict[tuple[int, int, int, ReduceOp | str, int], _native.Call] = {}
         self.rank = rank
         self.n_ranks = n_ranks
         self._token, self._sink = bytearray(1), bytearray(1)
@@ -113,26 +115,43 @@ class Communicator:
             config = self._selector(shape.collective, shape.message_bytes(self.n_ranks), shape.dtype, shape.op)
         return self._calls.call(self.group, shape, config)
 
-    def _run(
+    def _call(
         self,
         collective: Collective,
-        source: Buffer | None,
-        target: Buffer | None,
-        count: int,
-        dtype: DType,
-        op: ReduceOp,
+        sized: Buffer,
+        dtype: DType | str | None,
+        op: ReduceOp | str,
         root: int,
         config: Config | None,
-    ) -> None:
+    ) -> _native.Call:
+        """The native call whose count `sized` gives. What a NumPy array asks for again costs one look-up."""
+        key = None  # the id, since an enum's hash is Python code
+        if config is None and dtype is None and type(sized) is np.ndarray:
+            key = (id(collective), sized.nbytes, sized.dtype.num, op, root)
+            known = self._asked.get(key)
+            if known is not None:
+                return known
         if not 0 <= root < self.n_ranks:
             raise UsageError(f"root {root} is not a rank of a group of {self.n_ranks}", remedy="give a rank as root")
-        group = self.group
-        group.run(self.prepare(Shape(collective, dtype, op, root, count), config), source, target)
+        kind, count = _elements(sized, dtype)
+        if collective is Collective.ALL_TO_ALL:
+            if count % self.n_ranks:
+                raise UsageError(
+                    f"all_to_all: {count} elements are not a multiple of {self.n_ranks} ranks",
+                    remedy="use all_to_all_v",
+                )
+            count //= self.n_ranks
+        call = self.prepare(Shape(collective, kind, _op(op), root, count), config)
+        if key is not None:
+            if len(self._asked) >= _ASKED_KEPT:
+                self._asked.clear()
+            self._asked[key] = call
+        return call
 
     def all_reduce(
         self,
         array: Buffer,
-        op: ReduceOp | str = ReduceOp.SUM,
+        op: ReduceOp | str = "sum",
         *,
         out: Buffer | None = None,
         dtype: DType | str | None = None,
@@ -148,9 +167,8 @@ class Communicator:
         Returns:
             `out`, or `array`.
         """
-        kind, count = _elements(array, dtype)
         target = array if out is None else out
-        self._run(Collective.ALL_REDUCE, array, target, count, kind, _op(op), 0, config)
+        self.group.run(self._call(Collective.ALL_REDUCE, array, dtype, op, 0, config), array, target)
         return target
 
     def all_gather(
@@ -167,16 +185,15 @@ class Communicator:
             out: n_ranks times the size of `array`; a new NumPy array of shape (n_ranks, *array.shape) if None.
                 In place: `array` is the rank-th part of `out`.
         """
-        kind, count = _elements(array, dtype)
         target = _like(array, (self.n_ranks,)) if out is None else out
-        self._run(Collective.ALL_GATHER, array, target, count, kind, ReduceOp.SUM, 0, config)
+        self.group.run(self._call(Collective.ALL_GATHER, array, dtype, "sum", 0, config), array, target)
         return target
 
     def reduce_scatter(
         self,
         array: Buffer,
         out: Buffer,
-        op: ReduceOp | str = ReduceOp.SUM,
+        op: ReduceOp | str = "sum",
         *,
         dtype: DType | str | None = None,
         config: Config | None = None,
@@ -186,23 +203,21 @@ class Communicator:
         Args:
             array: n_ranks times the size of `out`. In place: `out` is the rank-th part of `array`.
         """
-        kind, count = _elements(out, dtype)
-        self._run(Collective.REDUCE_SCATTER, array, out, count, kind, _op(op), 0, config)
+        self.group.run(self._call(Collective.REDUCE_SCATTER, out, dtype, op, 0, config), array, out)
         return out
 
     def broadcast(
         self, array: Buffer, root: int = 0, *, dtype: DType | str | None = None, config: Config | None = None
     ) -> Buffer:
         """Every rank gets the root's array, in place."""
-        kind, count = _elements(array, dtype)
         source = array if self.rank == root else None
-        self._run(Collective.BROADCAST, source, array, count, kind, ReduceOp.SUM, root, config)
+        self.group.run(self._call(Collective.BROADCAST, array, dtype, "sum", root, config), source, array)
         return array
 
     def reduce(
         self,
         array: Buffer,
-        op: ReduceOp | str = ReduceOp.SUM,
+        op: ReduceOp | str = "sum",
         *,
         root: int = 0,
         out: Buffer | None = None,
@@ -210,9 +225,8 @@ class Communicator:
         config: Config | None = None,
     ) -> Buffer:
         """Combine all ranks' arrays; the root gets the result, in `array` unless it gives `out`."""
-        kind, count = _elements(array, dtype)
         target = (array if out is None else out) if self.rank == root else None
-        self._run(Collective.REDUCE, array, target, count, kind, _op(op), root, config)
+        self.group.run(self._call(Collective.REDUCE, array, dtype, op, root, config), array, target)
         return array if target is None else target
 
     def scatter(
@@ -225,9 +239,8 @@ class Communicator:
         config: Config | None = None,
     ) -> Buffer:
         """Rank r gets the r-th part of the root's array; `array` is None on the other ranks."""
-        kind, count = _elements(out, dtype)
         source = array if self.rank == root else None
-        self._run(Collective.SCATTER, source, out, count, kind, ReduceOp.SUM, root, config)
+        self.group.run(self._call(Collective.SCATTER, out, dtype, "sum", root, config), source, out)
         return out
 
     def gather(
@@ -240,21 +253,15 @@ class Communicator:
         config: Config | None = None,
     ) -> Buffer | None:
         """The root gets all ranks' arrays, in the order of ranks, in `out` (None on the other ranks)."""
-        kind, count = _elements(array, dtype)
         target = out if self.rank == root else None
-        self._run(Collective.GATHER, array, target, count, kind, ReduceOp.SUM, root, config)
+        self.group.run(self._call(Collective.GATHER, array, dtype, "sum", root, config), array, target)
         return target
 
     def all_to_all(
         self, array: Buffer, out: Buffer, *, dtype: DType | str | None = None, config: Config | None = None
     ) -> Buffer:
         """Rank s's r-th part becomes rank r's s-th part. `out` has the size of `array` and does not overlap it."""
-        kind, count = _elements(array, dtype)
-        if count % self.n_ranks:
-            raise UsageError(
-                f"all_to_all: {count} elements are not a multiple of {self.n_ranks} ranks", remedy="use all_to_all_v"
-            )
-        self._run(Collective.ALL_TO_ALL, array, out, count // self.n_ranks, kind, ReduceOp.SUM, 0, config)
+        self.group.run(self._call(Collective.ALL_TO_ALL, array, dtype, "sum", 0, config), array, out)
         return out
 
     def all_to_all_v(

@@ -1,0 +1,195 @@
+"""Ranks of this host as child processes, each pinned to a core, that answer requests until they are told to stop.
+
+In:  a number of ranks, cores, requests as JSON values. Out: every rank's answer, or a TrialFailed that says which rank
+hung or died and what it last wrote. May not touch: the store, tables, schedules.
+
+The ranks share one segment and are told what to do over a socket each. They cannot outlive this process: the kernel
+kills them when it ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import IO
+
+from ..errors import BackendUnavailable, TrialFailed
+from ..kernels import create_segment
+from ..types import TrialState
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+_STOP_S = 5.0
+
+
+class PoolFailed(TrialFailed):
+    """The pool is unusable: a rank died or did not answer.
+
+    Args:
+        state: CRASHED or TIMEOUT.
+    """
+
+    def __init__(self, message: str, *, remedy: str, state: TrialState) -> None:
+        super().__init__(message, remedy=remedy)
+        self.state = state
+
+
+class RankPool:
+    """n ranks that run `autotune.backends.worker`.
+
+    Args:
+        cores: rank r is pinned to cores[r % len(cores)].
+        timeout_s: the longest wait inside a collective.
+        watchdog_s: the longest time until a request is answered.
+
+    Raises:
+        BackendUnavailable: the ranks did not start.
+    """
+
+    def __init__(
+        self, n_ranks: int, cores: Sequence[int], *, staging_bytes: int, timeout_s: float, watchdog_s: float
+    ) -> None:
+        self.n_ranks = n_ranks
+        self._watchdog_s = watchdog_s
+        self._ranks: list[subprocess.Popen[bytes]] = []
+        self._sockets: list[socket.socket] = []
+        self._errors: list[IO[bytes]] = []
+        fd = create_segment(n_ranks, staging_bytes)
+        try:
+            for rank in range(n_ranks):
+                setup: dict[str, Json] = {
+                    "rank": rank,
+                    "n_ranks": n_ranks,
+                    "core": cores[rank % len(cores)],
+                    "n_cores": len(cores),
+                    "timeout_s": timeout_s,
+                }
+                self._start(fd, setup)
+            self.ask({"do": "join"})
+        except PoolFailed as err:
+            self.close()
+            raise BackendUnavailable(f"the ranks did not start: {err.message}", remedy=err.remedy) from err
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(fd)
+
+    def _start(self, fd: int, setup: dict[str, Json]) -> None:
+        ours, theirs = socket.socketpair()
+        self._sockets.append(ours)
+        self._errors.append(tempfile.TemporaryFile())  # noqa: SIM115 - closed with the rank, in close()
+        with theirs:
+            # -P keeps the working directory off the path: a file there could shadow a module of ours.
+            self._ranks.append(
+                subprocess.Popen(
+                    [
+                        sys.executable,
+                        "-P",
+                        "-m",
+                        "autotune.backends.worker",
+                        str(theirs.fileno()),
+                        str(fd),
+                        json.dumps(setup),
+                    ],
+                    pass_fds=(theirs.fileno(), fd),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._errors[-1],
+                    env=_quiet_environment(),
+                )
+            )
+
+    def __enter__(self) -> RankPool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def ask(self, request: Mapping[str, Json]) -> list[dict[str, Json]]:
+        """Send a request to every rank and wait for every answer, in the order of ranks.
+
+        Raises:
+            PoolFailed: a rank died or did not answer within the watchdog's time; the pool is closed then.
+        """
+        line = json.dumps(request).encode() + b"\n"
+        try:
+            for link in self._sockets:
+                link.sendall(line)
+            return self._answers()
+        except OSError as err:
+            raise self._failed(f"a rank does not listen ({err})", TrialState.CRASHED) from err
+
+    def _answers(self) -> list[dict[str, Json]]:
+        deadline = time.monotonic() + self._watchdog_s
+        answers: dict[int, dict[str, Json]] = {}
+        partial = [b""] * self.n_ranks
+        with selectors.DefaultSelector() as waiting:
+            for rank, link in enumerate(self._sockets):
+                waiting.register(link, selectors.EVENT_READ, rank)
+            while len(answers) < self.n_ranks:
+                ready = waiting.select(max(0.0, deadline - time.monotonic()))
+                if not ready:
+                    missing = ", ".join(str(r) for r in range(self.n_ranks) if r not in answers)
+                    raise self._failed(
+                        f"no answer from rank(s) {missing} within {self._watchdog_s:g} s", TrialState.TIMEOUT
+                    )
+                for key, _ in ready:
+                    rank = int(key.data)
+                    part = self._sockets[rank].recv(1 << 16)
+                    if not part:
+                        raise self._failed(f"rank {rank} ended", TrialState.CRASHED)
+                    partial[rank] += part
+                    if partial[rank].endswith(b"\n"):
+                        answers[rank] = json.loads(partial[rank])
+                        waiting.unregister(self._sockets[rank])
+        return [answers[rank] for rank in range(self.n_ranks)]
+
+    def _failed(self, what: str, state: TrialState) -> PoolFailed:
+        ended = self.close()
+        words = [what]
+        for rank, (code, text) in enumerate(ended):
+            if code not in (0, -9) or text:
+                words.append(f"rank {rank} {_ending(code)}" + (f" after writing: {text}" if text else ""))
+        return PoolFailed(
+            "; ".join(words), remedy="see the trial's message (autotune explain), or autotune doctor", state=state
+        )
+
+    def close(self) -> list[tuple[int, str]]:
+        """End the ranks; each one's exit code and the last line that it wrote."""
+        for link in self._sockets:
+            link.close()  # a rank that waits for a request ends by itself
+        ended: list[tuple[int, str]] = []
+        deadline = time.monotonic() + _STOP_S
+        for process, errors in zip(self._ranks, self._errors, strict=False):
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()) if not ended else 0.2)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            with errors:
+                errors.seek(0)
+                lines = errors.read().decode(errors="replace").strip().splitlines()
+            ended.append((process.returncode, lines[-1] if lines else ""))
+        self._ranks, self._sockets, self._errors = [], [], []
+        return ended
+
+
+def _ending(code: int) -> str:
+    return f"exited with {code}" if code >= 0 else f"was ended by signal {-code}"
+
+
+def _quiet_environment() -> dict[str, str]:
+    """The ranks' environment: one thread each, since a pool of threads would take the cores that are measured."""
+    quiet = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return {**os.environ, **quiet}

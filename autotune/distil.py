@@ -1,0 +1,183 @@
+"""Trials -> tuning table: the only place where a measurement becomes a decision. Pure.
+
+In:  trials of any sessions, the default's rules, the reference that gains are also reported against.
+Out: a `Verdict` for each cell, and the `TuningTable` made of them.
+May not touch: stores, clocks, files.
+
+One rule for each measured size, never merged: its figures are those of exactly that size, and `explain` can show the
+trials behind it. Neighbouring sizes do not flap between equal configs, because the default stays unless a config is
+significantly better. A range ends at the geometric mean of two measured sizes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .measure import (
+    MIN_ROUNDS,
+    TEST,
+    Comparison,
+    Interval,
+    leader,
+    median_interval,
+    paired_ratio,
+    race_of,
+    significantly_faster,
+)
+from .table import DefaultRules, Rule, TuningTable
+from .types import Config, Evidence, Phase, Problem, RuleKey, Sample, SampleKind, Trial, TrialState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one session decided for one problem.
+
+    Args:
+        config: the choice: the default, or the winner of the race if it proved significantly faster.
+        winner: of the race; may be the default itself.
+        time_us: of the choice, over its confirm rounds.
+        gain: of the winner over the default; None where the winner is the default.
+        reference_gain: of the choice over the reference, where that was measured.
+        trial_ids: of choice, winner, default and reference.
+    """
+
+    problem: Problem
+    config: Config
+    winner: Config
+    default: Config
+    time_us: Interval
+    gain: Comparison | None
+    reference_gain: Comparison | None
+    trial_ids: tuple[int, ...]
+
+    @property
+    def is_default(self) -> bool:
+        return self.config == self.default
+
+
+def judge(trials: Iterable[Trial], *, default: Config, reference: Config | None) -> Verdict | None:
+    """Decide a cell from one session's trials of it; None if that session did not get as far.
+
+    Race rounds say who the winner is; whether it beats the default is tested on confirm rounds alone, which were
+    measured afterwards and so are free of the luck that won the race.
+    """
+    passed = {trial.config: trial for trial in trials if trial.state is TrialState.OK}
+    confirm = {config: _confirm_samples(trial) for config, trial in passed.items()}
+    if len(confirm.get(default, ())) < MIN_ROUNDS:
+        return None
+    winner = leader(race_of(passed.values()))
+    if len(confirm[winner]) < MIN_ROUNDS:
+        return None
+    gain = None if winner == default else paired_ratio(confirm[default], confirm[winner])
+    config = winner if gain is not None and significantly_faster(gain) else default
+    beside = confirm.get(reference, []) if reference is not None else []
+    named = dict.fromkeys(c for c in (config, winner, default, reference) if c in passed and confirm[c])
+    return Verdict(
+        problem=passed[config].problem,
+        config=config,
+        winner=winner,
+        default=default,
+        time_us=median_interval([sample.time_us for sample in confirm[config]]),
+        gain=gain,
+        reference_gain=paired_ratio(beside, confirm[config]) if len(beside) >= MIN_ROUNDS else None,
+        trial_ids=tuple(stored for c in named if (stored := passed[c].trial_id) is not None),
+    )
+
+
+def verdicts(
+    trials: Iterable[Trial],
+    *,
+    default: Callable[[Problem], Config],
+    reference: Callable[[Problem], Config | None],
+) -> dict[Problem, Verdict]:
+    """Decide every cell: by the newest session that got as far. Samples of different sessions are never mixed."""
+    cells: defaultdict[tuple[int, Problem], list[Trial]] = defaultdict(list)
+    for trial in trials:
+        cells[trial.session_id, trial.problem].append(trial)
+    found: dict[Problem, Verdict] = {}
+    for (_, problem), cell in sorted(cells.items(), key=lambda item: item[0][0]):
+        verdict = judge(cell, default=default(problem), reference=reference(problem))
+        if verdict is not None:
+            found[problem] = verdict
+    return found
+
+
+def distil(
+    trials: Iterable[Trial],
+    *,
+    defaults: DefaultRules,
+    reference: Callable[[Problem], Config | None],
+    fingerprint: str,
+    environment: Mapping[str, str],
+    created_at: str,
+    host_fingerprints: tuple[str, ...] = (),
+    evidence: Evidence = Evidence.MEASURED,
+) -> TuningTable:
+    """The table that the trials prove. Trials of another backend than the defaults' are left out.
+
+    Args:
+        created_at: UTC, as ``2026-01-31T12:00:00Z``.
+    """
+
+    def default(problem: Problem) -> Config:
+        return defaults.lookup(problem.key.collective, problem.key.n_ranks, problem.message_bytes)
+
+    own = (trial for trial in trials if trial.problem.key.backend == defaults.backend)
+    by_key: defaultdict[RuleKey, list[Verdict]] = defaultdict(list)
+    for problem, verdict in verdicts(own, default=default, reference=reference).items():
+        by_key[problem.key].append(verdict)
+    rules: dict[RuleKey, tuple[Rule, ...]] = {}
+    for key, found in by_key.items():
+        found.sort(key=lambda verdict: verdict.problem.message_bytes)
+        ranges = size_ranges([verdict.problem.message_bytes for verdict in found])
+        rules[key] = tuple(_rule(v, sizes, evidence) for v, sizes in zip(found, ranges, strict=True))
+    return TuningTable(
+        fingerprint=fingerprint,
+        host_fingerprints=host_fingerprints,
+        environment=environment,
+        created_at=created_at,
+        test=TEST,
+        rules=rules,
+        defaults=defaults,
+    )
+
+
+def size_ranges(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Half-open ranges around distinct ascending sizes, without gap or overlap.
+
+    The first begins at its size, the last ends one byte after its; between two sizes the border is their geometric mean
+    (rounded down, but above the smaller).
+    """
+    borders = [max(a + 1, math.isqrt(a * b)) for a, b in itertools.pairwise(sizes)]
+    return list(zip([sizes[0], *borders], [*borders, sizes[-1] + 1], strict=True))
+
+
+def _confirm_samples(trial: Trial) -> list[Sample]:
+    return [s for s in trial.samples if s.phase is Phase.CONFIRM and s.kind is SampleKind.FRESH]
+
+
+def _rule(verdict: Verdict, sizes: tuple[int, int], evidence: Evidence) -> Rule:
+    gain = None if verdict.is_default else verdict.gain
+    low_us, high_us = verdict.time_us.low, verdict.time_us.high
+    assert low_us is not None, "nine rounds have an interval"
+    assert high_us is not None, "nine rounds have an interval"
+    return Rule(
+        from_bytes=sizes[0],
+        to_bytes=sizes[1],
+        config=verdict.config,
+        evidence=evidence,
+        is_default=verdict.is_default,
+        n_rounds=verdict.time_us.n_values if gain is None else gain.n_rounds,
+        median_us=verdict.time_us.median,
+        low_us=low_us,
+        high_us=high_us,
+        gain=None if gain is None else gain.median,
+        gain_low=None if gain is None else gain.low,
+        gain_high=None if gain is None else gain.high,
+        ring_gain=None if verdict.reference_gain is None else verdict.reference_gain.median,
+        trial_ids=verdict.trial_ids,
+    )
