@@ -205,8 +205,10 @@ class RuleKey:
             raise ValueError(
                 f"{self.collective.value}: dtype and op_class are given exactly where elements are combined"
             )
-        if self.n_ranks < 1 or sum(self.placement) != self.n_ranks or list(self.placement) != sorted(self.placement):
-            raise ValueError(f"placement {self.placement} is not an ascending split of {self.n_ranks} ranks")
+        if min((self.n_ranks, *self.placement)) < 1 or sum(self.placement) != self.n_ranks:
+            raise ValueError(f"placement {self.placement} is not a split of {self.n_ranks} ranks")
+        if list(self.placement) != sorted(self.placement):
+            raise ValueError(f"placement {self.placement} is not ascending")
         if self.max_error is not None and not (0.0 < self.max_error < math.inf):
             raise ValueError(f"max_error {self.max_error} is not above 0")
 

@@ -1,0 +1,96 @@
+"""The defaults answer for everything, once; the shipped ones name algorithms that exist and are legal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from table_strategies import DIRECT, FLAT, INT8, default_rules, defaults
+
+from autotune.table import DefaultRow, DefaultRules, native_defaults, shipped_table
+from autotune.types import Collective
+from autotune.units import MAX_BYTES
+
+ROW = DefaultRow(collective=Collective.GATHER, ranks_from=1, ranks_to=None, from_bytes=0, config=FLAT)
+
+
+@given(
+    rules=default_rules(),
+    collective=st.sampled_from(Collective),
+    n_ranks=st.integers(1, 8) | st.integers(1, 1 << 31),
+    message_bytes=st.integers(0, 5000) | st.integers(0, 1 << 60),
+)
+def test_every_call_has_one_answer(
+    rules: DefaultRules, collective: Collective, n_ranks: int, message_bytes: int
+) -> None:
+    fitting = [
+        row
+        for row in rules.rows
+        if row.collective is collective
+        and row.ranks_from <= n_ranks < (row.ranks_to or n_ranks + 1)
+        and row.from_bytes <= message_bytes
+    ]
+    expected = max(fitting, key=lambda row: row.from_bytes).config
+    assert rules.lookup(collective, n_ranks, message_bytes) == expected
+    assert rules.by_size(collective, n_ranks)[0].from_bytes == 0
+
+
+@given(rules=default_rules(), data=st.data())
+def test_order_of_rows_does_not_matter(rules: DefaultRules, data: st.DataObject) -> None:
+    assert replace(rules, rows=tuple(data.draw(st.permutations(rules.rows)))) == rules
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([], "do not answer for 1 ranks and more"),
+        ([replace(ROW, ranks_from=2)], "once for 1 ranks"),
+        ([replace(ROW, ranks_to=9)], "do not answer for 9 ranks and more"),
+        ([replace(ROW, from_bytes=8)], "sizes from 8"),
+        ([replace(ROW, ranks_to=3), replace(ROW, ranks_from=4)], "once for 3 ranks"),
+        ([replace(ROW, ranks_to=5), replace(ROW, ranks_from=4)], "once for 5 ranks"),
+        ([ROW, replace(ROW, ranks_from=4)], "once for None ranks"),
+        ([ROW, replace(ROW, config=DIRECT)], "twice from one size"),
+    ],
+)
+def test_defaults_refuse_a_call_without_an_answer_or_with_two(rows: list[DefaultRow], words: str) -> None:
+    others = [row for row in defaults().rows if row.collective is not ROW.collective]
+    with pytest.raises(ValueError, match=words):
+        DefaultRules(backend="native", rows=(*others, *rows))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"ranks_from": 0}, "rank counts"),
+        ({"ranks_to": 1}, "rank counts"),
+        ({"from_bytes": -1}, "from_bytes"),
+        ({"from_bytes": MAX_BYTES + 1}, "from_bytes"),
+        ({"config": INT8}, "lossy"),
+        ({"config": replace(FLAT, knobs=(("store", False),))}, "neither a word"),
+    ],
+)
+def test_a_default_row_refuses_what_cannot_be_meant(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        replace(ROW, **changes)
+
+
+def test_the_shipped_table_holds_defaults_only() -> None:
+    table = shipped_table()
+    assert table.rules == {}
+    assert table.fingerprint is None
+    assert table.defaults is native_defaults()
+    assert {row.collective for row in table.defaults.rows} == set(Collective)
+
+
+def test_shipped_defaults_are_legal_schedules() -> None:
+    from autotune.kernels.schedules import registry
+
+    for collective in Collective:
+        for n_ranks in range(1, 34):
+            legal = registry.names(collective, n_ranks)
+            for row in native_defaults().by_size(collective, n_ranks):
+                assert row.config.algorithm in legal, f"{collective.value}, {n_ranks} ranks"
