@@ -16,7 +16,6 @@ migration in ``migrations/versions``; a test compares the two.
 from __future__ import annotations
 
 import enum
-from typing import ClassVar
 
 from sqlalchemy import (
     JSON,
@@ -66,12 +65,6 @@ class Base(DeclarativeBase):
             "ck": "ck_%(table_name)s_%(constraint_name)s",
         }
     )
-    type_annotation_map: ClassVar = {
-        float: Double,
-        dict[str, str]: JSON,
-        dict[str, KnobValue]: JSON,
-        list[int]: JSON,
-    }
 
 
 class TopologyRow(Base):
@@ -99,7 +92,7 @@ class SessionRow(Base):
     plan_digest: Mapped[str]
     plan_text: Mapped[str] = mapped_column(Text)
     fingerprint: Mapped[str] = mapped_column(ForeignKey("topologies.fingerprint"))
-    environment: Mapped[dict[str, str]]
+    environment: Mapped[dict[str, str]] = mapped_column(JSON)
     environment_digest: Mapped[str]
     backend: Mapped[str]
     command: Mapped[str] = mapped_column(Text)
@@ -118,9 +111,9 @@ class ProblemColumns:
     op_class: Mapped[OpClass | None] = mapped_column(_word(OpClass))
     message_bytes: Mapped[int] = mapped_column(BigInteger)
     n_ranks: Mapped[int]
-    placement: Mapped[list[int]]
+    placement: Mapped[list[int]] = mapped_column(JSON)
     memory: Mapped[Memory] = mapped_column(_word(Memory))
-    max_error: Mapped[float | None]
+    max_error: Mapped[float | None] = mapped_column(Double)
 
 
 def _problem_checks() -> tuple[CheckConstraint, ...]:
@@ -155,7 +148,7 @@ class TrialRow(ProblemColumns, Base):
     algorithm: Mapped[str]
     segment_bytes: Mapped[int | None] = mapped_column(BigInteger)
     codec: Mapped[str]
-    knobs: Mapped[dict[str, KnobValue]]
+    knobs: Mapped[dict[str, KnobValue]] = mapped_column(JSON)
     state: Mapped[TrialState] = mapped_column(_word(TrialState))
     message: Mapped[str] = mapped_column(Text)
     wrong_rank: Mapped[int | None]
@@ -179,7 +172,7 @@ class SampleRow(Base):
     round: Mapped[int] = mapped_column(primary_key=True)
     position: Mapped[int]
     batch_calls: Mapped[int]
-    time_us: Mapped[float]
+    time_us: Mapped[float] = mapped_column(Double)
 
 
 class CellRow(ProblemColumns, Base):

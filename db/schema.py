@@ -43,13 +43,11 @@ def prepare(engine: Engine, *, shown: str, path: Path | None) -> None:
     with for_upgrading(engine).begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_UPGRADE_LOCK)))
-        # Another process may have been faster while this one waited for the lock.
-        if _version(connection, shown) < SCHEMA_VERSION:
-            upgrade(connection)
+        upgrade(connection)
 
 
 def upgrade(connection: Connection) -> None:
-    """Run the missing migrations inside the connection's transaction."""
+    """Run the missing migrations inside the connection's transaction; none, if another process was faster."""
     # Imported where needed: a store that is up to date opens in two thirds of the time without it.
     from alembic import command
     from alembic.config import Config
@@ -69,7 +67,7 @@ def _version(connection: Connection, shown: str) -> int:
         )
     numbers = connection.scalars(select(column("version_num", String)).select_from(table(VERSION_TABLE))).all()
     if len(numbers) != 1 or not numbers[0].isdecimal():
-        raise damaged(shown, f"its schema version reads {list(numbers)}, not one number")
+        raise StoreError(f"{shown} has the schema version {list(numbers)}, which is not one number", remedy=ELSEWHERE)
     version = int(numbers[0])
     if version > SCHEMA_VERSION:
         raise StoreError(

@@ -20,9 +20,9 @@ from .sql_store import SqlStore
 class TrialStore(Protocol):
     """What was measured, in which run, and which tables came of it.
 
-    Append-only: no verb deletes, and none changes a sample. The two things that change are states, each in one
-    direction: a trial goes from OK to a failure once, keeping its samples and the first failure's message; a session
-    goes to and from INTERRUPTED, and ends in FINISHED, after which nothing is added to it.
+    Append-only: no verb deletes, and none changes a sample, a problem, a config or a table. Only states change. A trial
+    goes from OK to a failure once, and keeps its samples and the first failure's message; a session goes to and from
+    INTERRUPTED, and ends in FINISHED, after which nothing is added to it; a cell has the state of its last mark.
 
     Transactions: each verb is one. It is done as a whole or, when it raises, not at all. A reading verb sees one state
     of the store, without the half of a round that another process is writing.
@@ -76,10 +76,10 @@ class TrialStore(Protocol):
         """
 
     def mark_cell(self, session_id: int, problem: Problem, state: CellState) -> None:
-        """Say that the session is through with a problem; the last word counts."""
+        """Say that the session is through with a problem, and how."""
 
     def done_cells(self, session_id: int) -> dict[Problem, CellState]:
-        """The problems that the session is through with."""
+        """The problems that the session is through with, with their last mark."""
 
     def trials(self, *, session_id: int | None = None, problem: Problem | None = None) -> list[Trial]:
         """The trials of a session, of a problem, of both, or all, by id; samples by phase, round and kind."""

@@ -72,9 +72,7 @@ def opened(store: TrialStore, new: NewSession = NEW) -> Session:
 
 
 def timed(problem: Problem, config: Config, round_: int, time_us: float = 12.5) -> RoundResult:
-    sample = Sample(
-        kind=SampleKind.FRESH, phase=Phase.RACE, round=round_, position=0, batch_calls=16, time_us=time_us
-    )
+    sample = Sample(kind=SampleKind.FRESH, phase=Phase.RACE, round=round_, position=0, batch_calls=16, time_us=time_us)
     return RoundResult(problem=problem, config=config, sample=sample)
 
 
@@ -99,13 +97,16 @@ class StoreContract:
         assert session.state is SessionState.RUNNING
         assert session.finished_at is None
         assert is_recent(session.created_at)
-        assert NEW == NewSession(
-            plan_digest=session.plan_digest,
-            plan_text=session.plan_text,
-            fingerprint=session.fingerprint,
-            environment=session.environment,
-            backend=session.backend,
-            command=session.command,
+        assert (
+            NewSession(
+                plan_digest=session.plan_digest,
+                plan_text=session.plan_text,
+                fingerprint=session.fingerprint,
+                environment=session.environment,
+                backend=session.backend,
+                command=session.command,
+            )
+            == NEW
         )
 
     def test_a_session_needs_its_topology(self, store: TrialStore) -> None:
@@ -197,7 +198,7 @@ class StoreContract:
     def test_a_failure_is_recorded_once_and_samples_stay(self, store: TrialStore) -> None:
         session_id = opened(store).session_id
         wrong = WrongElement(rank=3, index=1 << 40, got="nan", expected="6.0")
-        store.add_round(session_id, [timed(SMALL, RING, 0), failed(SMALL, TREE, TrialState.TIMEOUT, "no answer in 5 s")])
+        store.add_round(session_id, [timed(SMALL, RING, 0), failed(SMALL, TREE, TrialState.TIMEOUT, "no answer")])
         store.add_round(
             session_id,
             [
@@ -211,7 +212,7 @@ class StoreContract:
         ring, tree = store.trials()
         assert (ring.state, ring.message, ring.wrong) == (TrialState.WRONG_RESULT, "1 element is wrong", wrong)
         assert [sample.round for sample in ring.samples] == [0, 2]
-        assert (tree.state, tree.message, tree.samples) == (TrialState.TIMEOUT, "no answer in 5 s", ())
+        assert (tree.state, tree.message, tree.samples) == (TrialState.TIMEOUT, "no answer", ())
 
     def test_a_round_is_stored_whole_or_not_at_all(self, store: TrialStore) -> None:
         session_id = opened(store).session_id

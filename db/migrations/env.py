@@ -14,7 +14,6 @@ context.configure(
     # SQLite cannot change a column in place; alembic then copies the table, and keeps AUTOINCREMENT and WITHOUT ROWID
     # only where batch_alter_table is told so in table_kwargs.
     render_as_batch=True,
-    transactional_ddl=True,
 )
 with context.begin_transaction():
     context.run_migrations()

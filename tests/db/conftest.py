@@ -54,9 +54,9 @@ ENGINES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
 }
 
 
-@pytest.fixture(params=ENGINES)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Where a store can be made on each engine; skips the server when it is missing."""
+@pytest.fixture(params=[name for name in ENGINES if name != "sqlite-memory"])
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Where processes can make a store together, on each engine that can; skips the server when it is missing."""
     with ENGINES[request.param](tmp_path) as found:
         yield found
 

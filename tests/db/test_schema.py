@@ -1,7 +1,7 @@
 """The schema: what the models say is what the migrations make, old files are upgraded, newer ones refused.
 
-tests/golden/db/v<N>.sqlite is a store as version N left it. ``UPDATE_GOLDEN=1 pytest tests/db/test_schema.py`` writes the
-file of the newest version; the others can no longer be made, and are never changed.
+tests/golden/db/v<N>.sqlite is a store as version N left it. ``UPDATE_GOLDEN=1 pytest tests/db/test_schema.py`` writes
+the newest version's file, by ``fill`` below; the others can no longer be made, and are never changed.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def test_a_schema_version_that_is_no_number_is_refused(tmp_path: Path, number: s
     path = tmp_path / "trials.sqlite"
     open_store(str(path)).close()
     set_version(path, number)
-    with pytest.raises(StoreError, match="is damaged"):
+    with pytest.raises(StoreError, match="is not one number"):
         open_store(str(path))
 
 
@@ -153,7 +153,7 @@ def test_a_store_of_each_version_is_upgraded_and_read(tmp_path: Path, version: i
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
-NEXT = '''
+NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
@@ -166,7 +166,7 @@ def upgrade():
         batch.add_column(sa.Column("note", sa.String, nullable=True))
         batch.drop_constraint(op.f("ck_trials_memory"), type_="check")
     {then}
-'''
+"""
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ def test_the_database_itself_refuses_nonsense(tmp_path: Path, statement: str, co
 def test_an_up_to_date_store_opens_without_alembic(tmp_path: Path) -> None:
     path = tmp_path / "trials.sqlite"
     open_store(str(path)).close()
-    program = "import sys; from autotune.db import open_store; open_store(sys.argv[1]).close(); print('alembic' in sys.modules)"
+    program = "import sys, autotune.db as db; db.open_store(sys.argv[1]).close(); print('alembic' in sys.modules)"
     output = subprocess.run(
         [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True, timeout=60
     ).stdout

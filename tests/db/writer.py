@@ -2,9 +2,9 @@
 
     python writer.py URL N_ROUNDS WAIT_S
 
-It prints "ready" and waits for a line; then it goes on with the newest session of its plan, or opens one, and prints the
-session's id; then the number of each round once add_round has returned. N_ROUNDS 0 means until killed. A refusal of the
-store is one line on stderr and exit code 1.
+It prints "ready" and waits for a line; opens a session and prints its id; then prints the number of each round once
+add_round has returned. With N_ROUNDS 0 it goes on with the newest session, until it is killed. A refusal of the store
+is one line on stderr and exit code 1.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 
 from autotune.db import NewSession, RoundResult, environment_digest, open_store
 from autotune.errors import StoreError
-from autotune.types import Collective, Config, Memory, Phase, Problem, RuleKey, Sample, SampleKind
+from autotune.types import Collective, Config, Phase, Problem, RuleKey, Sample, SampleKind
 
 N_CONFIGS = 30
 PROBLEM = Problem(
@@ -25,7 +25,6 @@ PROBLEM = Problem(
         op_class=None,
         n_ranks=2,
         placement=(2,),
-        memory=Memory.PRIVATE,
     ),
     message_bytes=4096,
 )
@@ -39,7 +38,8 @@ def main(url: str, n_rounds: int, wait_s: float) -> None:
     new = NewSession(
         plan_digest="p1", plan_text="", fingerprint="f1", environment={}, backend="native", command="writer"
     )
-    session = (store.resumable("p1", "f1", environment_digest({})) if n_rounds == 0 else None) or store.open_session(new)
+    old = store.resumable("p1", "f1", environment_digest({})) if n_rounds == 0 else None
+    session = old or store.open_session(new)
     print(session.session_id, flush=True)
     measured = store.trials(session_id=session.session_id)
     first = len(measured[0].samples) if measured else 0

@@ -16,7 +16,12 @@ depends_on = None
 ROW_ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "scatter", "gather", "all_to_all")
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64")
+
+
 def word(table: str, column: str, name: str, *words: str, nullable: bool = False) -> list[sa.schema.SchemaItem]:
+    """A column that holds one of a few words."""
     allowed = ", ".join(f"'{word}'" for word in words)
     return [
         sa.Column(column, sa.String(32), nullable=nullable),
@@ -25,36 +30,12 @@ def word(table: str, column: str, name: str, *words: str, nullable: bool = False
 
 
 def problem(table: str) -> list[sa.schema.SchemaItem]:
+    """The columns of a problem, the same in trials and cells."""
     return [
         sa.Column("problem_digest", sa.String(32), nullable=False),
         sa.Column("backend", sa.String, nullable=False),
-        *word(
-            table,
-            "collective",
-            "collective",
-            "all_reduce",
-            "all_gather",
-            "reduce_scatter",
-            "broadcast",
-            "reduce",
-            "scatter",
-            "gather",
-            "all_to_all",
-        ),
-        *word(
-            table,
-            "dtype",
-            "dtype",
-            "float32",
-            "float64",
-            "float16",
-            "bfloat16",
-            "int8",
-            "uint8",
-            "int32",
-            "int64",
-            nullable=True,
-        ),
+        *word(table, "collective", "collective", *COLLECTIVES),
+        *word(table, "dtype", "dtype", *DTYPES, nullable=True),
         *word(table, "op_class", "opclass", "sum", "minmax", "prod", nullable=True),
         sa.Column("message_bytes", sa.BigInteger, nullable=False),
         sa.Column("n_ranks", sa.Integer, nullable=False),
@@ -104,7 +85,7 @@ def upgrade() -> None:
     op.create_table(
         "trials",
         sa.Column("trial_id", ROW_ID, nullable=False),
-        sa.Column("session_id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), nullable=False),
+        sa.Column("session_id", ROW_ID, nullable=False),
         *problem("trials"),
         sa.Column("config_digest", sa.String(32), nullable=False),
         sa.Column("algorithm", sa.String, nullable=False),
