@@ -11,8 +11,8 @@ import re
 from .errors import UsageError
 
 _POWERS = {"": 1, "B": 1, "K": 1 << 10, "KIB": 1 << 10, "M": 1 << 20, "MIB": 1 << 20, "G": 1 << 30, "GIB": 1 << 30}
-_SIZE = re.compile(r"(?P<number>\d+)\s*(?P<unit>[A-Za-z]*)\Z")
-_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|min|h)\Z")
+_SIZE = re.compile(r"(?P<number>\d+)\s*(?P<unit>[A-Za-z]*)\Z", re.ASCII)
+_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|min|h)\Z", re.ASCII)
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _SIZE_REMEDY = "write bytes as 65536, 64K or 64KiB (K, M, G and KiB, MiB, GiB are powers of two)"
 MAX_BYTES = 1 << 46

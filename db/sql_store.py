@@ -50,10 +50,13 @@ class SqlStore:
             self._engine.dispose()
 
     def add_topology(self, fingerprint: str, description: str) -> None:
-        # Another process may add the same machine at the same moment; then its description is the first.
+        # Another process may add the same machine at the same moment; then its description stands.
         with suppress(IntegrityError), self._writing() as db:
-            if db.get(TopologyRow, fingerprint) is None:
+            row = db.get(TopologyRow, fingerprint)
+            if row is None:
                 db.add(TopologyRow(fingerprint=fingerprint, description=description, created_at=_now()))
+            else:
+                row.description = description
 
     def topology(self, fingerprint: str) -> str | None:
         with self._reading() as db:
@@ -197,7 +200,7 @@ class SqlStore:
     def _session(self, db: orm.Session, session_id: int) -> SessionRow:
         row = db.get(SessionRow, session_id)
         if row is None:
-            raise StoreError(f"{self._shown} has no session {session_id}", remedy="autotune show lists the sessions")
+            raise StoreError(f"{self._shown} has no session {session_id}", remedy="autotune run opens a new session")
         return row
 
     def _go_on(self, db: orm.Session, session_id: int) -> None:

@@ -48,7 +48,7 @@ class TrialStore(Protocol):
     def shown(self) -> str: ...
 
     def add_topology(self, fingerprint: str, description: str) -> None:
-        """Keep a machine's description (JSON text). A fingerprint that is already there keeps its first description."""
+        """Keep a machine's description (JSON text). A later one replaces it: links are measured anew."""
 
     def topology(self, fingerprint: str) -> str | None:
         """The description given to add_topology."""

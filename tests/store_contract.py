@@ -85,10 +85,10 @@ def is_recent(time: str) -> bool:
 
 
 class StoreContract:
-    def test_a_topology_keeps_its_first_description(self, store: TrialStore) -> None:
+    def test_the_last_description_of_a_topology_counts(self, store: TrialStore) -> None:
         store.add_topology("f1", '{"host": "a"}')
         store.add_topology("f1", '{"host": "b"}')
-        assert store.topology("f1") == '{"host": "a"}'
+        assert store.topology("f1") == '{"host": "b"}'
         assert store.topology("f2") is None
 
     def test_a_session_comes_out_as_it_went_in(self, store: TrialStore) -> None:

@@ -37,3 +37,13 @@ def representative_pairs(topology: Topology) -> list[CpuPair]:
             ends[pair.distance] = [*ends.get(pair.distance, [])[:1], pair]
         pairs += [pair for distance in sorted(ends, key=lambda distance: distance.order) for pair in ends[distance]]
     return pairs
+
+
+def pinning_order(topology: Topology) -> tuple[int, ...]:
+    """Numbers of the CPUs that ranks are pinned to, in order: one of each core first, then their siblings."""
+    order: list[tuple[int, int]] = []
+    threads: dict[DeviceId | None, int] = {}
+    for cpu in sorted(topology.allowed_cpus, key=lambda cpu: cpu.number):
+        order.append((threads.setdefault(cpu.parent, 0), cpu.number))
+        threads[cpu.parent] += 1
+    return tuple(number for _, number in sorted(order))

@@ -10,7 +10,7 @@ from .encode import document, dump_table
 from .load import load_table
 from .location import newest_table_path, table_path
 from .rule import Rule
-from .save import save_table
+from .save import check_place, save_table
 from .shipped import native_defaults, shipped_table
 from .tuning_table import SCHEMA_VERSION, TuningTable
 
@@ -20,6 +20,7 @@ __all__ = [
     "DefaultRules",
     "Rule",
     "TuningTable",
+    "check_place",
     "document",
     "dump_table",
     "load_table",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import AutotuneError
@@ -17,16 +21,35 @@ def save_table(table: TuningTable, path: str | os.PathLike[str]) -> None:
         AutotuneError: the folder cannot be written, or the disk is full; an older file at the path is untouched.
     """
     target = Path(path)
-    # A name of its own, since others may write the same table at the same time.
-    partial = target.with_name(f".{target.name}.{os.urandom(8).hex()}.part")
+    with _partial(target) as partial:
+        _write(partial, dump_table(table).encode("utf-8"))
+        os.replace(partial, target)
+        _sync_folder(target.parent)
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Find out whether a table could be saved at the path, before hours of measuring are spent on it.
+
+    Raises:
+        AutotuneError: as `save_table`.
+    """
+    target = Path(path)
+    with _partial(target) as partial:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        _write(partial, b"")
+
+
+@contextmanager
+def _partial(target: Path) -> Iterator[Path]:
+    """A name beside the target, unique among the threads and processes that may write there at the same time."""
+    partial = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            _write(partial, dump_table(table).encode("utf-8"))
-            os.replace(partial, target)
+            yield partial
         finally:
             partial.unlink(missing_ok=True)
-        _sync_folder(target.parent)
     except OSError as err:
         raise AutotuneError(
             f"the table cannot be written to {target}: {err.strerror or err}",

@@ -1,0 +1,142 @@
+"""Measured times: bench."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, nullcontext
+from functools import cache
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import UsageError
+from .options import AsJson, ElementType, Operation, TableFile, existing_store, settings_with, table_source
+from .output import say, show, show_json, show_text
+
+if TYPE_CHECKING:
+    from ..bench import Cell, Request
+    from ..report.bench_table import BenchResult
+    from ..settings import Settings
+    from ..topology.graph import Topology
+    from ..types import Config
+
+
+def bench(
+    collective: Annotated[str, typer.Argument(metavar="COLLECTIVE", help="Such as all_reduce.")],
+    sizes: Annotated[str, typer.Option("--sizes", metavar="SIZES", help="Such as 8-64MiB or 4K,1M.")] = "8-64MiB",
+    ranks: Annotated[
+        str | None, typer.Option("--ranks", metavar="N,N", help="Rank counts; else one a core, and at least 2.")
+    ] = None,
+    algorithm: Annotated[
+        list[str] | None, typer.Option("--algorithm", metavar="NAME", help="Time this algorithm; may be repeated.")
+    ] = None,
+    segment: Annotated[
+        str, typer.Option("--segment", metavar="SIZE", help="Segment size of every --algorithm.")
+    ] = "64KiB",
+    tuned: Annotated[bool, typer.Option("--tuned", help="Time what the tuning table chooses.")] = False,
+    default: Annotated[
+        bool, typer.Option("--default", help="Time the shipped default rule; also where nothing else is named.")
+    ] = False,
+    table: TableFile = None,
+    dtype: ElementType = "float32",
+    op: Operation = "sum",
+    rounds: Annotated[str, typer.Option("--rounds", metavar="N", help="Rounds, 9 to 1000.")] = "15",
+    scaling: Annotated[bool, typer.Option("--scaling", help="Print a table over rank counts.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Time a collective, as nccl-tests does.
+
+    Buffers are fresh, calls are out of place, every answer is checked. Several contenders run in interleaved rounds.
+    Gains are over the first of them: the algorithms as given, then the default, then the tuned config.
+    """
+    from ..backends.native import NativeBackend
+    from ..bench import bench as measure
+    from ..bench import cells_of, contenders, slowest_neighbour_link
+    from ..plan.plan import parse_rounds
+    from ..topology.pairs import pinning_order
+
+    settings, n_rounds = settings_with(None), parse_rounds(rounds)
+    fixed = _configs(algorithm or [], segment)
+    source = table_source(table, settings) if tuned else None
+    topology = _host(settings)
+    request = _request(collective, sizes, str(max(2, topology.n_cores)) if ranks is None else ranks, dtype, op)
+    cores = pinning_order(topology)
+    link = cache(lambda n_ranks: slowest_neighbour_link(topology, cores, n_ranks))
+    backend = NativeBackend(cores, staging_bytes=settings.staging_bytes, timeout_s=settings.timeout_s)
+    with closing(backend):
+        competing = contenders(backend, fixed_configs=fixed, with_default=default, source=source, op=request.op)
+        cells = cells_of(request, competing, backend.name)
+        results = measure(cells, backend=backend, n_rounds=n_rounds, link_gb_per_s=link)
+        shown = _shown(
+            cells, results, n_rounds=n_rounds, scaling=scaling, as_json=as_json, links=any(map(link, request.ranks))
+        )
+    if any(result.failure for result in shown):
+        raise typer.Exit(1)
+
+
+def _configs(algorithms: Sequence[str], segment: str) -> list[Config]:
+    from ..kernels.schedules.registry import ALGORITHMS
+    from ..plan.plan import named
+    from ..types import Config
+    from ..units import parse_bytes
+
+    segment_bytes = parse_bytes(segment)
+    if segment_bytes < 1:
+        raise UsageError(f"segment {segment!r} holds nothing", remedy="give a size above 0, such as --segment 64KiB")
+    known = {algorithm.name: algorithm.name for algorithm in ALGORITHMS}
+    return [Config(algorithm=named("algorithm", name, known), segment_bytes=segment_bytes) for name in algorithms]
+
+
+def _host(settings: Settings) -> Topology:
+    from ..bench import host_with_links
+
+    store = existing_store(settings)
+    with nullcontext() if store is None else closing(store):
+        return host_with_links(store)
+
+
+def _request(collective: str, sizes: str, ranks: str, dtype: str, op: str) -> Request:
+    from ..bench import Request
+    from ..plan.plan import parse_collective, parse_dtype, parse_op
+    from ..units import parse_ranks, parse_sizes
+
+    return Request(
+        collective=parse_collective(collective),
+        sizes=parse_sizes(sizes),
+        ranks=parse_ranks(ranks),
+        dtype=parse_dtype(dtype),
+        op=parse_op(op),
+    )
+
+
+def _shown(
+    cells: Sequence[Cell],
+    measured: Iterator[list[BenchResult]],
+    *,
+    n_rounds: int,
+    scaling: bool,
+    as_json: bool,
+    links: bool,
+) -> list[BenchResult]:
+    """Print results as they come, or all of them at the end, and return them."""
+    from ..report.bench_table import BenchLines, bench_document, scaling_view
+    from ..report.figures import problem_text
+
+    names = [(entry.contender, entry.config, entry.has_rule) for cell in cells for entry in cell.entries]
+    lines = BenchLines(names, n_rounds=n_rounds, compared=len(cells[0].entries) > 1, links=links)
+    at_once = not (as_json or scaling)
+    if at_once:
+        show_text(f"{lines.heading}\n", flush=True)
+    results: list[BenchResult] = []
+    for number, cell in enumerate(cells):
+        if not at_once:
+            say(f"[{number}/{len(cells)}] {problem_text(cell.problem)}")
+        found = next(measured)
+        results += found
+        if at_once:
+            show_text("".join(f"{lines.line(result)}\n" for result in found), flush=True)
+    if as_json:
+        show_json({"n_rounds": n_rounds, "results": bench_document(results)})
+    elif scaling:
+        show(lines.legend, scaling_view(results))
+    return results

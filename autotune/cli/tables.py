@@ -1,0 +1,131 @@
+"""Commands about a table: show, explain, export."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import AutotuneError, StoreError
+from .options import (
+    AsJson,
+    Database,
+    ElementType,
+    Operation,
+    TableFile,
+    existing_store,
+    one_rank_count,
+    problem_of,
+    settings_with,
+    table_source,
+)
+from .output import say, show, show_json, show_text, write_file
+
+if TYPE_CHECKING:
+    from ..report.explanation import Proof
+    from ..settings import Settings
+    from ..table import Rule
+    from ..types import RuleKey
+
+
+def show_table(table: TableFile = None, as_json: AsJson = False) -> None:
+    """Print the tuning table of this host, or a given one."""
+    from ..report.table_view import table_view
+    from ..table import document
+
+    source = table_source(table, settings_with(None))
+    origin = source.origin if source.why_shipped is None else f"{source.origin}: {source.why_shipped}"
+    if as_json:
+        show_json({"origin": origin, "table": document(source.table)})
+    else:
+        show(table_view(source.table, origin))
+
+
+def explain(
+    collective: Annotated[str, typer.Argument(metavar="COLLECTIVE", help="Such as all_reduce.")],
+    size: Annotated[str, typer.Argument(metavar="SIZE", help="Message size, such as 4MiB.")],
+    ranks: Annotated[str, typer.Option("--ranks", metavar="N", help="Number of ranks.")],
+    dtype: ElementType = "float32",
+    op: Operation = "sum",
+    table: TableFile = None,
+    db: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which config a call gets, and why.
+
+    With the runners-up, their times and intervals, the trials that prove it, and why the default was or was not kept.
+    """
+    from ..backends.native import REFERENCE
+    from ..report.explanation import explain_choice, rule_for
+    from ..report.explanation_view import explanation_document, explanation_view
+    from ..runtime import Selector
+
+    settings = settings_with(db)
+    problem = problem_of(collective, size, one_rank_count(ranks), dtype, op)
+    source = table_source(table, settings)
+    n_ranks, size_bytes = problem.key.n_ranks, problem.message_bytes
+    selection = Selector(source).select(collective, message_bytes=size_bytes, n_ranks=n_ranks, dtype=dtype, op=op)
+    rule = rule_for(source.table, problem) if selection.tuned else None
+    proof = None if rule is None else _proof(problem.key, rule, settings)
+    explanation = explain_choice(
+        problem,
+        config=selection.config,
+        reason=selection.reason,
+        rule=rule,
+        proof=proof,
+        table=source.table,
+        reference=REFERENCE,
+    )
+    if as_json:
+        show_json(explanation_document(explanation))
+    else:
+        show(explanation_view(explanation))
+
+
+def export(
+    to: Annotated[str, typer.Option("--format", metavar="FORMAT", help="json or yaml.")],
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="PATH", help="Write a file instead of standard output.")
+    ] = None,
+    table: TableFile = None,
+) -> None:
+    """Write the tuning table in another format.
+
+    What the format cannot express is said on standard error.
+    """
+    from ..exchange import EXPORTERS
+    from ..plan.plan import named
+
+    exporter = named("format", to, EXPORTERS)
+    source = table_source(table, settings_with(None))
+    if source.why_shipped is not None:
+        raise AutotuneError(f"there is no table to export: {source.why_shipped}", remedy="autotune run --quick")
+    text = exporter.render(source.table)
+    if output is None:
+        show_text(text)
+    else:
+        write_file(output, text)
+        say(f"{output}: {source.origin} as {exporter.name}")
+    for loss in exporter.loses:
+        say(f"{exporter.name} cannot express {loss}")
+
+
+def _proof(key: RuleKey, rule: Rule, settings: Settings) -> Proof:
+    """The trials of the rule's session and problem, every config; or why they are not at hand."""
+    from ..report.explanation import Proof
+
+    if not rule.trial_ids:
+        return Proof(note=f"{rule.evidence.value} rules have none")
+    store = existing_store(settings)
+    if store is None:
+        return Proof(note=f"there is no database {settings.db}")
+    with closing(store):
+        try:
+            first = store.trial(rule.trial_ids[0])
+        except StoreError as err:
+            return Proof(note=err.message)
+        trials = store.trials(session_id=first.session_id, problem=first.problem)
+    if first.problem.key != key or not {trial.trial_id for trial in trials}.issuperset(rule.trial_ids):
+        return Proof(note=f"trial {first.trial_id} of {store.shown} is of another call")
+    return Proof(trials=tuple(trials), note=f"trials are in {store.shown}")

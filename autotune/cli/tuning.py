@@ -1,0 +1,165 @@
+"""The main job: run."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import UsageError
+from .options import AsJson, Database, settings_with, without_password
+from .output import say, show, show_json, text_width
+from .progress import RunProgress
+
+if TYPE_CHECKING:
+    from ..plan import Plan
+    from ..report.outcome import Outcome
+    from ..run import RunResult
+    from ..settings import Settings
+
+_GOES_ON = "the same command goes on from there"
+
+
+def run(
+    plan: Annotated[
+        str | None, typer.Argument(metavar="PLAN.yaml", help="What to measure; else the default plan.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Less than a minute: float32, eight sizes.")] = False,
+    collective: Annotated[
+        list[str] | None, typer.Option("--collective", metavar="COLLECTIVE", help="Only this one; may be repeated.")
+    ] = None,
+    sizes: Annotated[str | None, typer.Option("--sizes", metavar="SIZES", help="Such as 8-64MiB or 4K,1M.")] = None,
+    ranks: Annotated[str | None, typer.Option("--ranks", metavar="N,N", help="Rank counts, such as 2,4.")] = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="TIME", help="The most time for measuring, such as 90s or 2m.")
+    ] = None,
+    db: Database = None,
+    table: Annotated[
+        str | None, typer.Option("--table", metavar="PATH", help="Write the table to this file, too.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be measured, and measure nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure collectives and write this host's tuning table.
+
+    Every sample is stored. A run that was interrupted or killed goes on where it stopped when the same command is
+    given again. The table stands where select() finds it.
+    """
+    from ..report.outcome import outcome_document, outcome_view
+    from ..run import run_plan
+
+    settings = settings_with(db)
+    chosen = _plan(plan, quick=quick, collective=collective, sizes=sizes, ranks=ranks, budget=budget)
+    if dry_run:
+        return _show_plan(chosen, settings, as_json=as_json)
+    try:
+        with RunProgress() as progress:
+            result = run_plan(
+                chosen,
+                settings,
+                command=_typed(sys.argv),
+                copy_to=None if table is None else Path(table),
+                said=progress.said,
+                progress=progress.measuring,
+            )
+    except KeyboardInterrupt:
+        say(f"interrupted; {_GOES_ON}")
+        raise typer.Exit(130) from None
+    outcome = _outcome(chosen, result)
+    if as_json:
+        show_json(outcome_document(outcome))
+    else:
+        show(outcome_view(outcome, text_width()))
+    if result.interrupted:
+        say(f"interrupted; {_GOES_ON}")
+        raise typer.Exit(130)
+    if not result.decided or result.report.failed:
+        raise typer.Exit(1)
+
+
+def _plan(
+    path: str | None,
+    *,
+    quick: bool,
+    collective: list[str] | None,
+    sizes: str | None,
+    ranks: str | None,
+    budget: str | None,
+) -> Plan:
+    from ..plan import default_plan, load_plan, parse_collective, quick_plan
+    from ..topology.probes.linux import collect, parse
+    from ..units import parse_duration, parse_ranks, parse_sizes
+
+    if path is not None and quick:
+        raise UsageError("--quick and a plan file are two plans", remedy="write effort: quick into the plan")
+    n_cores = parse(collect()).n_cores
+    base = load_plan(path, n_cores=n_cores) if path else quick_plan(n_cores) if quick else default_plan(n_cores)
+    return base.override(
+        collectives=[parse_collective(word) for word in collective or ()],
+        sizes=None if sizes is None else parse_sizes(sizes),
+        ranks=None if ranks is None else parse_ranks(ranks),
+        budget_s=None if budget is None else parse_duration(budget),
+    )
+
+
+def _typed(words: list[str]) -> str:
+    """The command line for the store, without the database's URL, which may hold a password."""
+    pairs = zip(["", *words], words, strict=False)
+    kept = [word for before, word in pairs if before != "--db" and word != "--db" and not word.startswith("--db=")]
+    return shlex.join(["autotune", *kept[1:]])
+
+
+def _show_plan(plan: Plan, settings: Settings, *, as_json: bool) -> None:
+    from ..backends.native import NativeBackend
+    from ..report.grid import listing
+    from ..units import format_bytes
+
+    backend = NativeBackend((0,), staging_bytes=settings.staging_bytes, timeout_s=settings.timeout_s)
+    cells = plan.problems(backend.name)
+    facts = {
+        "collectives": [collective.value for collective in plan.collectives],
+        "sizes": [format_bytes(size) for size in plan.sizes],
+        "ranks": list(plan.ranks),
+        "dtypes": [dtype.value for dtype in plan.dtypes],
+        "op": plan.op.value,
+        "effort": plan.effort.name,
+        "budget_s": plan.budget_s,
+        "cells": len(cells),
+        "configs": sum(len(backend.candidates(cell)) for cell in cells),
+        "database": without_password(settings.db),
+    }
+    if as_json:
+        show_json({**facts, "sizes": list(plan.sizes)})
+    else:
+        rows = [
+            (name, ", ".join(map(str, value)) if isinstance(value, list) else str(value))
+            for name, value in facts.items()
+        ]
+        show(listing(rows))
+
+
+def _outcome(plan: Plan, result: RunResult) -> Outcome:
+    from ..report.outcome import Outcome
+
+    report = result.report
+    return Outcome(
+        fingerprint=result.probe.fingerprint,
+        session_id=result.session.session_id,
+        resumed=result.resumed,
+        interrupted=result.interrupted,
+        elapsed_s=report.elapsed_s,
+        database=result.database,
+        table=None if result.path is None else str(result.path),
+        table_digest=result.table.digest,
+        sizes=plan.sizes,
+        keys=tuple(dict.fromkeys(problem.key for problem in plan.problems(result.session.backend))),
+        verdicts=result.decided,
+        failed=report.failed,
+        not_measured=report.not_measured,
+        failures=report.failures,
+    )
