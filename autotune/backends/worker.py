@@ -20,18 +20,18 @@ import numpy as np
 
 from ..errors import AutotuneError, UsageError
 from ..kernels import Communicator, Shape, _native
-from ..kernels.calls import DTYPE_NUMBER
-from ..measure import batch_calls, exact_modulus
+from ..measure import batch_calls
 from ..measure.timing import BATCH_US
 from ..types import Collective, Config, DType, ReduceOp, SampleKind, TrialState
+from .inputs import Inputs
 from .launch import Json
 from .random_check import RandomCheck
 
-_LARGEST_MODULUS = 61  # prime: no block size is a multiple of it
 _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so that it does not stay on one
 _MOST_BUFFERS = 8
 _MOST_SINGLE_CALLS = 8
 _AGREE = Config(algorithm="flat", segment_bytes=65536)
+_GATHER = Config(algorithm="direct", segment_bytes=65536)
 
 
 class Worker:
@@ -96,13 +96,14 @@ class Worker:
         fresh = kind is SampleKind.FRESH
         rotation = max(1, min(calls, _MOST_BUFFERS, _ROTATION_BYTES // per_call)) if fresh else 1
         inputs, outputs = self._buffers.take(shape, call, rotation)
+        exact = Inputs(shape, self._comm.rank, self._comm.n_ranks)
         if check_before:
-            self._rewrite(shape, call, inputs, outputs, batch + 1)
+            exact.rewrite(inputs, outputs, batch + 1)
             group.time(call, barrier, inputs, outputs, rotation)
-            wrong = self._first_wrong(shape, call, outputs, batch + 1)
+            wrong = self._first_wrong(exact, outputs, batch + 1)
             if wrong is not None:
                 return wrong
-        self._rewrite(shape, call, inputs, outputs, batch)
+        exact.rewrite(inputs, outputs, batch)
         if calls > 1:
             seconds = np.array([group.time(call, barrier, inputs, outputs, calls) / calls])
         else:
@@ -112,10 +113,10 @@ class Worker:
             wanted = float(self._slowest(np.array([BATCH_US / max(once * 1e6, 1.0)]))[0])
             for _ in range(min(_MOST_SINGLE_CALLS, int(wanted) + 1) - 1):
                 if fresh:
-                    self._rewrite(shape, call, inputs, outputs, batch)
+                    exact.rewrite(inputs, outputs, batch)
                 times.append(group.time(call, barrier, inputs, outputs, 1))
             seconds = np.array(times)
-        wrong = self._first_wrong(shape, call, outputs[: min(calls, rotation)], batch)
+        wrong = self._first_wrong(exact, outputs[: min(calls, rotation)], batch)
         if wrong is not None:
             return wrong
         return {"time_us": float(self._slowest(seconds).mean() * 1e6), "calls": calls}
@@ -127,34 +128,12 @@ class Worker:
         self._comm.all_reduce(values, ReduceOp.MAX, config=_AGREE)
         return values
 
-    def _pattern(self, shape: Shape) -> tuple[int, int]:
-        return DTYPE_NUMBER[shape.dtype], min(_LARGEST_MODULUS, exact_modulus(shape.dtype, self._comm.n_ranks))
-
-    def _rewrite(
-        self, shape: Shape, call: _native.Call, inputs: Sequence[memoryview], outputs: Sequence[memoryview], batch: int
-    ) -> None:
-        dtype, modulus = self._pattern(shape)
-        for at, (source, target) in enumerate(zip(inputs, outputs, strict=True)):
-            _native.poison(target)
-            _native.fill(source, dtype, modulus, batch + at, self._comm.rank, 0)
-
-    def _first_wrong(
-        self, shape: Shape, call: _native.Call, outputs: Sequence[memoryview], batch: int
-    ) -> dict[str, Json] | None:
+    def _first_wrong(self, inputs: Inputs, outputs: Sequence[memoryview], batch: int) -> dict[str, Json] | None:
         """The first wrong element of any rank, as every rank reports it; None if all are right."""
-        dtype, modulus = self._pattern(shape)
-        mine: tuple[int, float, float] | None = None
-        for at, target in enumerate(outputs):
-            for ranks, first, start, length in _expected_parts(shape, self._comm.rank, self._comm.n_ranks):
-                item = shape.dtype.itemsize
-                part = target[start * item : (start + length) * item]
-                index = _native.first_wrong(part, dtype, modulus, batch + at, ranks, first)
-                if index >= 0 and mine is None:
-                    got, expected = _native.got_and_expected(part, dtype, modulus, batch + at, ranks, first, index)
-                    mine = (start + index, got, expected)
+        mine = inputs.first_wrong(outputs, batch)
         everyone = np.zeros((self._comm.n_ranks, 4))
         report = np.array([0.0, 0, 0, 0] if mine is None else [1.0, *mine])
-        self._comm.all_gather(report, everyone, config=Config(algorithm="direct", segment_bytes=65536))
+        self._comm.all_gather(report, everyone, config=_GATHER)
         bad = np.flatnonzero(everyone[:, 0])
         if not bad.size:
             return None
@@ -191,28 +170,6 @@ class _Buffers:
             self._maps[(role, index)] = known = mmap.mmap(-1, max(size, mmap.PAGESIZE))
             np.frombuffer(known, np.uint8)[:: mmap.PAGESIZE] = 0
         return memoryview(known)[:size]
-
-
-def _expected_parts(shape: Shape, rank: int, n_ranks: int) -> list[tuple[list[int], int, int, int]]:
-    """What this rank's output holds: (ranks whose inputs are summed, first element of theirs, start here, length)."""
-    everyone, count = list(range(n_ranks)), shape.count
-    match shape.collective:
-        case Collective.ALL_REDUCE:
-            return [(everyone, 0, 0, count)]
-        case Collective.REDUCE:
-            return [(everyone, 0, 0, count)] if rank == shape.root else []
-        case Collective.REDUCE_SCATTER:
-            return [(everyone, rank * count, 0, count)]
-        case Collective.BROADCAST:
-            return [([shape.root], 0, 0, count)]
-        case Collective.SCATTER:
-            return [([shape.root], rank * count, 0, count)]
-        case Collective.ALL_GATHER:
-            return [([source], 0, source * count, count) for source in everyone]
-        case Collective.GATHER:
-            return [([source], 0, source * count, count) for source in everyone] if rank == shape.root else []
-        case Collective.ALL_TO_ALL:
-            return [([source], rank * count, source * count, count) for source in everyone]
 
 
 def _shape(request: dict[str, Json]) -> Shape:
