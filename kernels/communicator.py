@@ -79,7 +79,7 @@ class Communicator:
             )
         self._calls = Calls()
         self._selector = selector
-        self._asked: dict[tuple[int, int, int, ReduceOp | str, int], _native.Call] = {}
+        self._asked: dict[tuple[int, int, np.dtype[Any], ReduceOp | str, int], _native.Call] = {}
         self.rank = rank
         self.n_ranks = n_ranks
         self._token, self._sink = bytearray(1), bytearray(1)
@@ -127,7 +127,7 @@ class Communicator:
         """The native call whose count `sized` gives. What a NumPy array asks for again costs one look-up."""
         key = None  # the id, since an enum's hash is Python code
         if config is None and dtype is None and type(sized) is np.ndarray:
-            key = (id(collective), sized.nbytes, sized.dtype.num, op, root)
+            key = (id(collective), sized.nbytes, sized.dtype, op, root)
             known = self._asked.get(key)
             if known is not None:
                 return known

@@ -43,7 +43,7 @@ class PoolFailed(TrialFailed):
 
 
 class RankPool:
-    """n ranks that run `autotune.backends.worker`.
+    """n ranks that run `autotune.backends.worker`, or another module that answers like it.
 
     Args:
         cores: rank r is pinned to cores[r % len(cores)].
@@ -55,9 +55,17 @@ class RankPool:
     """
 
     def __init__(
-        self, n_ranks: int, cores: Sequence[int], *, staging_bytes: int, timeout_s: float, watchdog_s: float
+        self,
+        n_ranks: int,
+        cores: Sequence[int],
+        *,
+        staging_bytes: int,
+        timeout_s: float,
+        watchdog_s: float,
+        module: str = "autotune.backends.worker",
     ) -> None:
         self.n_ranks = n_ranks
+        self._module = module
         self._watchdog_s = watchdog_s
         self._ranks: list[subprocess.Popen[bytes]] = []
         self._sockets: list[socket.socket] = []
@@ -95,7 +103,7 @@ class RankPool:
                         sys.executable,
                         "-P",
                         "-m",
-                        "autotune.backends.worker",
+                        self._module,
                         str(theirs.fileno()),
                         str(fd),
                         json.dumps(setup),

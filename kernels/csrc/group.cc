@@ -136,7 +136,9 @@ Group::Group(int fd, int rank, GroupOptions options)
 Group::~Group() { leave(); }
 
 void Group::leave() {
-  segment_.line(rank_).presence.store(static_cast<std::uint32_t>(Presence::Left));
+  RankLine& line = segment_.line(rank_);
+  if (line.pid.load() != static_cast<std::int32_t>(getpid())) return;  // a forked child's copy: the rank is its parent
+  line.presence.store(static_cast<std::uint32_t>(Presence::Left));
   waiting_.ring();
 }
 

@@ -31,6 +31,30 @@ class Reader {
   std::size_t at_ = 0;
 };
 
+// An instruction touches `width` neighbouring blocks everywhere: none of them may lie beyond the end.
+void check_extent(const Program& p, const Instruction& op) {
+  const int buffer_blocks = p.vertical ? p.n_ranks : p.blocks;
+  const auto within = [&](const char* what, int first, int blocks) {
+    if (first + op.width > blocks)
+      throw BadArgument(std::string("program: ") + what + " blocks " + std::to_string(first) + " to " +
+                            std::to_string(first + op.width) + " of " + std::to_string(blocks),
+                        kBug);
+  };
+  within("logical", op.block, p.blocks);
+  if (op.destinations & kToOutput) within("output", op.memory_index, buffer_blocks);
+  else if (op.destinations & kToScratch) within("scratch", op.memory_index, p.scratch_blocks);
+  if (op.destinations & kToOutbox) within("outbox", op.piece, p.piece_blocks);
+  for (int k = 0; k < op.n_sources; k++) {
+    const Source& source = p.sources[static_cast<std::size_t>(op.first_source + k)];
+    switch (source.space) {
+      case Space::Input:
+      case Space::Output: within("source", source.index, buffer_blocks); break;
+      case Space::Scratch: within("source scratch", source.index, p.scratch_blocks); break;
+      case Space::Peer: within("source message", source.index, p.piece_blocks); break;
+    }
+  }
+}
+
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 std::size_t round_up(std::size_t a, std::size_t unit) { return divide_up(a, unit) * unit; }
 
@@ -70,6 +94,7 @@ Program Program::load(const std::vector<std::int64_t>& words) {
         source.index = in.take("source index", 0, p.blocks);
         p.sources.push_back(source);
       }
+      check_extent(p, op);
       p.max_sources = std::max(p.max_sources, op.n_sources);
       level.outgoing += (op.destinations & kToOutbox) != 0;
       p.instructions.push_back(op);

@@ -22,6 +22,12 @@ namespace {
 
 constexpr size_t kTile = 2048;  // elements accumulated at a time when there are more sources than one loop takes
 
+// An element in a user's buffer, which may lie anywhere: not aligned, and written as whatever type the user sees.
+template <class T>
+struct __attribute__((packed, may_alias)) Loose {
+  T value;
+};
+
 // ---- one element. Integers are combined as unsigned, so that overflow wraps instead of being undefined.
 template <class T>
 struct Wrapping {
@@ -61,36 +67,36 @@ inline T combine(T a, T b) {
 }
 
 template <Op op, class T, int K>
-inline void combine_loop(T* dst, const T* const* src, size_t count, int divisor) {
-  const T* s0 = src[0];
-  const T* s1 = src[1];
-  const T* s2 = K > 2 ? src[2] : s0;
-  const T* s3 = K > 3 ? src[3] : s0;
+inline void combine_loop(Loose<T>* dst, const Loose<T>* const* src, size_t count, int divisor) {
+  const Loose<T>* s0 = src[0];
+  const Loose<T>* s1 = src[1];
+  const Loose<T>* s2 = K > 2 ? src[2] : s0;
+  const Loose<T>* s3 = K > 3 ? src[3] : s0;
   if (divisor > 1) {
     // Integers divide as int or wider: 200 ranks do not fit an int8.
     using Divisor = typename Choose<static_cast<T>(0.5f) == static_cast<T>(0), int, T>::type;
     const Divisor by = static_cast<Divisor>(divisor);
 #pragma GCC ivdep
     for (size_t i = 0; i < count; i++) {
-      T value = combine<op>(s0[i], s1[i]);
-      if (K > 2) value = combine<op>(value, s2[i]);
-      if (K > 3) value = combine<op>(value, s3[i]);
-      dst[i] = static_cast<T>(value / by);
+      T value = combine<op>(s0[i].value, s1[i].value);
+      if (K > 2) value = combine<op>(value, s2[i].value);
+      if (K > 3) value = combine<op>(value, s3[i].value);
+      dst[i].value = static_cast<T>(value / by);
     }
     return;
   }
   // dst may equal a source, but then at the same index only: iterations are independent.
 #pragma GCC ivdep
   for (size_t i = 0; i < count; i++) {
-    T value = combine<op>(s0[i], s1[i]);
-    if (K > 2) value = combine<op>(value, s2[i]);
-    if (K > 3) value = combine<op>(value, s3[i]);
-    dst[i] = value;
+    T value = combine<op>(s0[i].value, s1[i].value);
+    if (K > 2) value = combine<op>(value, s2[i].value);
+    if (K > 3) value = combine<op>(value, s3[i].value);
+    dst[i].value = value;
   }
 }
 
 template <Op op, class T>
-inline void combine_up_to_4(T* dst, const T* const* src, int k, size_t count, int divisor) {
+inline void combine_up_to_4(Loose<T>* dst, const Loose<T>* const* src, int k, size_t count, int divisor) {
   switch (k) {
     case 2: combine_loop<op, T, 2>(dst, src, count, divisor); return;
     case 3: combine_loop<op, T, 3>(dst, src, count, divisor); return;
@@ -102,24 +108,24 @@ template <class T>
 struct Plain {
   template <Op op>
   static void reduce(void* out, const void* const* in, int k, size_t count, int divisor) {
-    T* dst = static_cast<T*>(out);
-    const T* part[4];
+    auto* dst = static_cast<Loose<T>*>(out);
+    const Loose<T>* part[4];
     if (k <= 4) {
-      for (int j = 0; j < k; j++) part[j] = static_cast<const T*>(in[j]);
+      for (int j = 0; j < k; j++) part[j] = static_cast<const Loose<T>*>(in[j]);
       combine_up_to_4<op, T>(dst, part, k, count, divisor);
       return;
     }
-    alignas(64) T sum[kTile];
+    alignas(64) Loose<T> sum[kTile];
     for (size_t at = 0; at < count; at += kTile) {
       const size_t length = count - at < kTile ? count - at : kTile;
-      for (int j = 0; j < 4; j++) part[j] = static_cast<const T*>(in[j]) + at;
+      for (int j = 0; j < 4; j++) part[j] = static_cast<const Loose<T>*>(in[j]) + at;
       combine_up_to_4<op, T>(sum, part, 4, length, 1);
       // dst is written by the last round only, so that a source that is dst is still whole when its turn comes.
       for (int next = 4; next < k; next += 3) {
         const int more = k - next < 3 ? k - next : 3;
         const bool last = next + more == k;
         part[0] = sum;
-        for (int j = 0; j < more; j++) part[j + 1] = static_cast<const T*>(in[next + j]) + at;
+        for (int j = 0; j < more; j++) part[j + 1] = static_cast<const Loose<T>*>(in[next + j]) + at;
         combine_up_to_4<op, T>(last ? dst + at : sum, part, more + 1, length, last ? divisor : 1);
       }
     }
@@ -142,13 +148,13 @@ struct BFloat16 {
     const bool nan = (bits & 0x7FFFFFFFu) > 0x7F800000u;
     return static_cast<uint16_t>((nan ? quiet : rounded) >> 16);
   }
-  static inline void widen_all(float* dst, const uint16_t* src, size_t count) {
+  static inline void widen_all(Loose<float>* dst, const Loose<uint16_t>* src, size_t count) {
 #pragma GCC ivdep
-    for (size_t i = 0; i < count; i++) dst[i] = widen(src[i]);
+    for (size_t i = 0; i < count; i++) dst[i].value = widen(src[i].value);
   }
-  static inline void narrow_all(uint16_t* dst, const float* src, size_t count) {
+  static inline void narrow_all(Loose<uint16_t>* dst, const Loose<float>* src, size_t count) {
 #pragma GCC ivdep
-    for (size_t i = 0; i < count; i++) dst[i] = narrow(src[i]);
+    for (size_t i = 0; i < count; i++) dst[i].value = narrow(src[i].value);
   }
 };
 
@@ -189,7 +195,7 @@ struct Float16 {
     result = magnitude > 0x7F800000u ? (0x7E00u | ((magnitude >> 13) & 0x1FFu)) : result;
     return static_cast<uint16_t>(result | sign);
   }
-  static inline void widen_all(float* dst, const uint16_t* src, size_t count) {
+  static inline void widen_all(Loose<float>* dst, const Loose<uint16_t>* src, size_t count) {
     size_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 16 <= count; i += 16) {
@@ -199,12 +205,12 @@ struct Float16 {
 #elif defined(__F16C__)
     for (; i + 8 <= count; i += 8) {
       const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + i));
-      _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(half));
+      _mm256_storeu_ps(reinterpret_cast<float*>(dst + i), _mm256_cvtph_ps(half));
     }
 #endif
-    for (; i < count; i++) dst[i] = widen(src[i]);
+    for (; i < count; i++) dst[i].value = widen(src[i].value);
   }
-  static inline void narrow_all(uint16_t* dst, const float* src, size_t count) {
+  static inline void narrow_all(Loose<uint16_t>* dst, const Loose<float>* src, size_t count) {
     size_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 16 <= count; i += 16) {
@@ -213,11 +219,12 @@ struct Float16 {
     }
 #elif defined(__F16C__)
     for (; i + 8 <= count; i += 8) {
-      const __m128i half = _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      const __m256 wide = _mm256_loadu_ps(reinterpret_cast<const float*>(src + i));
+      const __m128i half = _mm256_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + i), half);
     }
 #endif
-    for (; i < count; i++) dst[i] = narrow(src[i]);
+    for (; i < count; i++) dst[i].value = narrow(src[i].value);
   }
 };
 
@@ -226,15 +233,15 @@ struct Widened {
   template <Op op>
   static void reduce(void* out, const void* const* in, int k, size_t count, int divisor) {
     constexpr size_t kChunk = 512;  // sum and operand stay in the first-level cache
-    alignas(64) float sum[kChunk];
-    alignas(64) float operand[kChunk];
-    uint16_t* dst = static_cast<uint16_t*>(out);
+    alignas(64) Loose<float> sum[kChunk];
+    alignas(64) Loose<float> operand[kChunk];
+    auto* dst = static_cast<Loose<uint16_t>*>(out);
     for (size_t at = 0; at < count; at += kChunk) {
       const size_t length = count - at < kChunk ? count - at : kChunk;
-      Half::widen_all(sum, static_cast<const uint16_t*>(in[0]) + at, length);
+      Half::widen_all(sum, static_cast<const Loose<uint16_t>*>(in[0]) + at, length);
       for (int j = 1; j < k; j++) {
-        Half::widen_all(operand, static_cast<const uint16_t*>(in[j]) + at, length);
-        const float* pair[2] = {sum, operand};
+        Half::widen_all(operand, static_cast<const Loose<uint16_t>*>(in[j]) + at, length);
+        const Loose<float>* pair[2] = {sum, operand};
         combine_loop<op, float, 2>(sum, pair, length, j + 1 == k ? divisor : 1);
       }
       Half::narrow_all(dst + at, sum, length);

@@ -1,0 +1,93 @@
+"""``autotune.communicator``: the kernels, with the group's one table and the settings of the environment.
+
+In:  a rank and a number of ranks (arguments, or RANK and WORLD_SIZE as torchrun sets them). Out: a Communicator whose
+calls bring the table's config. May not touch: the store. The kernels, and NumPy with them, load in the function.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from .. import __version__
+from ..errors import UsageError
+from ..settings import Settings, read
+from ..table import TuningTable, dump_table, parse_table
+from ..types import Collective, Config, DType, ReduceOp
+from .rendezvous import meet
+from .selector import Selector
+from .source import find_table, open_table
+
+if TYPE_CHECKING:
+    from ..kernels import Communicator
+
+
+def communicator(
+    rank: int | None = None,
+    n_ranks: int | None = None,
+    *,
+    group: str = "default",
+    table: TuningTable | str | os.PathLike[str] | None = None,
+) -> Communicator:
+    """Join a group of processes on this host; every rank calls it, and leaves with ``close()`` or ``with``.
+
+    Args:
+        rank: None for the environment's RANK.
+        n_ranks: None for the environment's WORLD_SIZE.
+        group: processes that give the same name meet; groups that exist at the same time have different names.
+        table: as for ``select``. Rank 0's table is the group's.
+
+    Raises:
+        UsageError: no rank is given, or not one of the group.
+        CommunicatorError: a rank is missing after AUTOTUNE_TIMEOUT, or differs in version, table or settings.
+    """
+    from ..kernels import Communicator, create_segment
+
+    settings = read()
+    rank, n_ranks = _identity(rank, n_ranks, settings)
+    mine = (find_table(settings) if table is None else open_table(table)).table
+    met = meet(
+        group,
+        rank,
+        n_ranks,
+        must_agree={
+            "autotune version": __version__,
+            "table digest": mine.digest,
+            "AUTOTUNE_STAGING": str(settings.staging_bytes),
+            "AUTOTUNE_CHECK": str(int(settings.check)),
+        },
+        cores=os.sched_getaffinity(0),
+        table_text=dump_table(mine),
+        create=lambda: create_segment(n_ranks, settings.staging_bytes),
+        runtime_dir=settings.runtime_dir,
+        timeout_s=settings.timeout_s,
+    )
+    selector = Selector(parse_table(met.table_text, "the table of rank 0"))
+
+    def config_for(collective: Collective, message_bytes: int, dtype: DType, op: ReduceOp) -> Config:
+        return selector.select(collective, message_bytes=message_bytes, n_ranks=n_ranks, dtype=dtype, op=op).config
+
+    try:
+        return Communicator(
+            met.fd,
+            rank,
+            n_ranks,
+            selector=config_for,
+            cores=met.n_cores,
+            timeout_s=settings.timeout_s,
+            check=settings.check,
+        )
+    finally:
+        os.close(met.fd)
+
+
+def _identity(rank: int | None, n_ranks: int | None, settings: Settings) -> tuple[int, int]:
+    rank = settings.rank if rank is None else rank
+    n_ranks = settings.n_ranks if n_ranks is None else n_ranks
+    if rank is None or n_ranks is None:
+        missing = "rank" if rank is None else "n_ranks"
+        raise UsageError(
+            f"{missing} is not given, and {'RANK' if rank is None else 'WORLD_SIZE'} is not set",
+            remedy="call communicator(rank, n_ranks), or start the ranks with torchrun",
+        )
+    return rank, n_ranks

@@ -1,0 +1,154 @@
+// Plan::derive: what must hold of every cut. Program::load: what it refuses.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "check.h"
+#include "failure.h"
+#include "segment.h"
+#include "tests.h"
+
+namespace autotune::test {
+namespace {
+
+std::string describe(const Algorithm& algorithm, const Plan& plan) {
+  return algorithm.name + " n=" + std::to_string(algorithm.n) + " count=" + std::to_string(plan.count) + " item=" +
+         std::to_string(plan.item) + " slices=" + std::to_string(plan.slices) + " window=" + std::to_string(plan.window);
+}
+
+void check_cut(const Algorithm& algorithm, const Plan& plan, std::size_t segment_bytes, std::size_t half_bytes) {
+  const Program& program = *algorithm.programs[0];
+  const std::string about = describe(algorithm, plan);
+  const auto blocks = static_cast<std::size_t>(program.blocks), pieces = static_cast<std::size_t>(program.piece_blocks);
+  CHECK(plan.slices >= 1, about);
+  CHECK((plan.slices - 1) * plan.slice + plan.last_slice == plan.count, about);
+  CHECK(plan.count == 0 || (plan.last_slice >= 1 && plan.last_slice <= plan.slice), about);
+  if (program.vertical) {
+    CHECK(plan.block_limit == plan.slice, about);
+  } else {
+    CHECK(plan.block_limit * blocks >= plan.slice && plan.last_pitch * blocks >= plan.last_slice, about);
+    CHECK(plan.last_pitch <= plan.block_limit, about);
+  }
+  const std::size_t message = pieces * plan.block_limit * plan.item;
+  CHECK(message <= std::max<std::size_t>(segment_bytes, 64 * pieces), about);
+  CHECK(plan.fits_in_line ? message <= kInlineBytes : plan.slot_bytes >= message, about);
+  CHECK(plan.fits_in_line || plan.window * plan.in_flight * plan.slot_bytes <= half_bytes, about);
+  CHECK(plan.window * plan.in_flight <= kSlots, about);
+}
+
+// Follows slices through waves: no two messages share a slot while one of them may be read, no two slices share scratch.
+void check_slots(const Algorithm& algorithm, const Plan& plan) {
+  const std::string about = describe(algorithm, plan);
+  const std::size_t levels = algorithm.programs[0]->levels.size();
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> last_wave;  // of each slot
+  std::map<std::size_t, std::set<std::size_t>> under_way;                // by wave: columns in use
+  std::size_t waves = 0;
+  for (std::size_t s = 0; s < plan.slices; s++)
+    for (std::size_t level = 0; level < levels; level++) {
+      const std::size_t wave = plan.spacing * s + level, column = s % plan.in_flight;
+      waves = std::max(waves, wave + 1);
+      CHECK(under_way[wave].insert(column).second, about);
+      const auto [slot, fresh] = last_wave.try_emplace({wave % plan.window, column}, wave);
+      CHECK(fresh || slot->second + plan.window <= wave, about);
+      CHECK(fresh || plan.window >= 2, about);  // one wave to write, one to read
+      slot->second = wave;
+    }
+  CHECK(plan.waves == waves, about);
+}
+
+void check_random_plans(const Programs& programs, std::uint64_t seed) {
+  Random random(seed);
+  for (int i = 0; i < 20'000; i++) {
+    const Algorithm& algorithm = programs[between(random, 0, programs.size() - 1)];
+    const auto dtype = static_cast<DType>(between(random, 0, kDTypes - 1));
+    const std::size_t count = between(random, 0, 1) ? between(random, 0, 70) : between(random, 0, 100'000);
+    const std::size_t segment_bytes = std::size_t{1} << between(random, 0, 22);
+    const std::size_t half_bytes = std::size_t{1} << between(random, 15, 22);
+    const int in_flight = static_cast<int>(between(random, 1, 8));
+    const Plan plan = Plan::derive(*algorithm.programs[0], count, dtype, segment_bytes, half_bytes, in_flight);
+    check_cut(algorithm, plan, segment_bytes, half_bytes);
+    if (plan.slices < 200) check_slots(algorithm, plan);
+    CHECK(plan.in_flight <= static_cast<std::size_t>(in_flight), describe(algorithm, plan));
+    for (const auto& program : algorithm.programs) {  // every rank cuts alike
+      const Plan same = Plan::derive(*program, count, dtype, segment_bytes, half_bytes, in_flight);
+      CHECK(same.slices == plan.slices && same.slice == plan.slice && same.waves == plan.waves &&
+                same.window == plan.window && same.slot_bytes == plan.slot_bytes && same.block_limit == plan.block_limit,
+            describe(algorithm, plan));
+    }
+  }
+}
+
+void check_extremes(const Programs& programs) {
+  const Algorithm& ring = find(programs, Collective::AllReduce, "ring", 4);
+  const std::size_t large = std::size_t{1} << 42;
+  const Plan plan = Plan::derive(*ring.programs[0], large + 1, DType::Int64, 1 << 20, 4 << 20, 4);
+  check_cut(ring, plan, 1 << 20, 4 << 20);
+  CHECK(plan.slices > 1'000'000, describe(ring, plan));
+  const Plan none = Plan::derive(*ring.programs[0], 0, DType::Int8, 1, 1 << 16, 1);
+  CHECK(none.slices == 1 && none.waves == ring.programs[0]->levels.size(), describe(ring, none));
+  const Plan segment_0 = Plan::derive(*ring.programs[0], 100, DType::Float64, 0, 1 << 16, 4);
+  check_cut(ring, segment_0, 0, 1 << 16);
+  bool refused = false;
+  try {
+    Plan::derive(*ring.programs[0], 1000, DType::Float32, 4096, 128, 4);
+  } catch (const BadArgument&) {
+    refused = true;
+  }
+  CHECK(refused, "an outbox of 128 bytes");
+}
+
+bool refuses(const std::vector<std::int64_t>& words) {
+  try {
+    Program::load(words);
+  } catch (const BadArgument&) {
+    return true;
+  }
+  return false;
+}
+
+// A broken compiler must not become a wild pointer: every number of a program is moved out of its range.
+void check_loading(const Programs& programs) {
+  for (const Algorithm& algorithm : programs) {
+    const std::vector<std::int64_t>& words = algorithm.words.back();
+    for (std::size_t length = 0; length < words.size(); length += 1 + words.size() / 40)
+      CHECK(refuses({words.begin(), words.begin() + static_cast<std::ptrdiff_t>(length)}), "a truncated program");
+    std::vector<std::int64_t> changed = words;
+    changed.push_back(0);
+    CHECK(refuses(changed), "words after the end");
+    for (std::size_t at = 0; at < words.size(); at++)
+      for (std::int64_t wild : {std::int64_t{-1}, std::int64_t{1} << 40}) {
+        changed = words;
+        changed[at] = wild;
+        CHECK(refuses(changed), algorithm.name + ": word " + std::to_string(at) + " is " + std::to_string(wild));
+      }
+  }
+}
+
+// Each number is in its range, but a wide instruction reaches beyond the end.
+void check_widths() {
+  const auto program = [](std::int64_t width, std::int64_t memory, std::int64_t piece, std::int64_t block,
+                          std::int64_t space, std::int64_t index) -> std::vector<std::int64_t> {
+    //      n rank blocks vertical scratch pieces sync readers levels ops | dst memory piece width block completes sources
+    return {2, 0, 4, 0, 2, 3, 1, 1, 1, 1, 1, 5, memory, piece, width, block, 0, 1, space, 1, index};
+  };
+  CHECK(!refuses(program(2, 2, 1, 2, 0, 2)), "a right program");
+  CHECK(refuses(program(2, 3, 1, 2, 0, 2)), "memory");
+  CHECK(refuses(program(2, 2, 2, 2, 0, 2)), "piece");
+  CHECK(refuses(program(2, 2, 1, 3, 0, 2)), "block");
+  CHECK(refuses(program(2, 2, 1, 2, 0, 3)), "input");
+  CHECK(refuses(program(2, 2, 1, 2, 2, 1)), "scratch");
+  CHECK(refuses(program(2, 2, 1, 2, 3, 2)), "piece of a peer");
+}
+
+}  // namespace
+
+void test_plans(const Programs& programs, std::uint64_t seed) {
+  check_random_plans(programs, seed);
+  check_extremes(programs);
+  check_loading(programs);
+  check_widths();
+}
+
+}  // namespace autotune::test

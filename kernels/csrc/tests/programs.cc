@@ -1,0 +1,45 @@
+// See programs.h.
+#include "programs.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "check.h"
+
+namespace autotune::test {
+
+Programs read_programs(const char* path) {
+  std::ifstream file(path);
+  CHECK(file.good(), path);
+  Programs programs;
+  for (std::string text; std::getline(file, text);) {
+    std::istringstream line(text);
+    int collective = 0, n = 0, rank = 0, root = 0;
+    std::string name;
+    line >> collective >> name >> n >> rank >> root;
+    if (rank == 0) programs.push_back({static_cast<Collective>(collective), name, n, root, {}, {}});
+    Algorithm& algorithm = programs.back();
+    CHECK(line.good() && algorithm.name == name && static_cast<int>(algorithm.words.size()) == rank, text.substr(0, 80));
+    std::vector<std::int64_t> words;
+    for (std::int64_t word; line >> word;) words.push_back(word);
+    algorithm.programs.push_back(std::make_shared<const Program>(Program::load(words)));
+    algorithm.words.push_back(std::move(words));
+  }
+  CHECK(!programs.empty(), path);
+  return programs;
+}
+
+const Algorithm& find(const Programs& programs, Collective collective, const std::string& name, int n, int root) {
+  for (const Algorithm& algorithm : programs)
+    if (algorithm.collective == collective && algorithm.name == name && algorithm.n == n && algorithm.root == root)
+      return algorithm;
+  failed(__FILE__, __LINE__, "no program of " + name + " for " + std::to_string(n) + " ranks");
+}
+
+Call make_call(const Algorithm& algorithm, int rank, const Arguments& arguments, std::size_t half_bytes) {
+  return Call::make(algorithm.programs[static_cast<std::size_t>(rank)], algorithm.collective, arguments.dtype,
+                    arguments.op, algorithm.root, algorithm.name, arguments.count, arguments.segment_bytes,
+                    arguments.in_flight, arguments.stream, half_bytes);
+}
+
+}  // namespace autotune::test

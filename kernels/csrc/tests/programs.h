@@ -1,0 +1,42 @@
+// The programs that write_programs.py wrote, by what they do.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "group.h"
+#include "program.h"
+
+namespace autotune::test {
+
+// One algorithm of a collective over n ranks with a root: a program for each rank.
+struct Algorithm {
+  Collective collective;
+  std::string name;
+  int n;
+  int root;
+  std::vector<std::vector<std::int64_t>> words;  // by rank
+  std::vector<std::shared_ptr<const Program>> programs;
+};
+
+using Programs = std::vector<Algorithm>;
+
+Programs read_programs(const char* path);
+
+// The only one with these properties.
+const Algorithm& find(const Programs& programs, Collective collective, const std::string& name, int n, int root = 0);
+
+// What a rank needs to know to make a call; equal on all ranks unless a test wants it otherwise.
+struct Arguments {
+  DType dtype = DType::Float32;
+  Op op = Op::Sum;
+  std::size_t count = 0;
+  std::size_t segment_bytes = 4096;
+  int in_flight = 4;
+  bool stream = false;
+};
+
+Call make_call(const Algorithm& algorithm, int rank, const Arguments& arguments, std::size_t half_bytes);
+
+}  // namespace autotune::test

@@ -1,0 +1,17 @@
+// The parts of executor_tests, as main.cc calls them. Each returns, or ends the process by CHECK.
+#pragma once
+
+#include <cstdint>
+
+#include "programs.h"
+#include "ranks.h"
+
+namespace autotune::test {
+
+void test_plans(const Programs& programs, std::uint64_t seed);     // Plan::derive, Program::load
+void test_pattern();                                               // pattern.h
+void test_reduce(std::uint64_t seed);                              // reduce.h, every variant that runs here
+void test_random_calls(const Programs& programs, RanksAre kind, std::uint64_t seed, int calls);
+void test_failures(const Programs& programs, RanksAre kind);
+
+}  // namespace autotune::test
