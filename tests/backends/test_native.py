@@ -1,0 +1,181 @@
+"""NativeBackend: what it proposes, what it measures, and what it finds out about kernels that are wrong."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from autotune.backends import native
+from autotune.backends.launch import RankPool
+from autotune.backends.native import NativeBackend, pair_figures
+from autotune.kernels import slices
+from autotune.kernels.schedules.registry import build, names
+from autotune.measure import Failure, Timing
+from autotune.types import (
+    Collective,
+    Config,
+    DType,
+    OpClass,
+    Problem,
+    RuleKey,
+    SampleKind,
+    TrialState,
+    WrongElement,
+    round_up_message,
+)
+
+CORES = tuple(sorted(os.sched_getaffinity(0)))
+STAGING_BYTES = 8 << 20
+
+
+def problem(
+    collective: Collective = Collective.ALL_REDUCE,
+    message_bytes: int = 4096,
+    n_ranks: int = 2,
+    dtype: DType = DType.FLOAT32,
+    op_class: OpClass = OpClass.SUM,
+) -> Problem:
+    key = RuleKey(
+        backend="native",
+        collective=collective,
+        dtype=dtype if collective.computes else None,
+        op_class=op_class if collective.computes else None,
+        n_ranks=n_ranks,
+        placement=(n_ranks,),
+    )
+    itemsize = dtype.itemsize if collective.computes else 1
+    return Problem(key=key, message_bytes=round_up_message(collective, message_bytes, n_ranks, itemsize))
+
+
+@pytest.fixture
+def backend() -> Iterator[NativeBackend]:
+    made = NativeBackend(CORES, staging_bytes=STAGING_BYTES, timeout_s=5.0)
+    yield made
+    made.close()
+    made.close()  # allowed twice
+
+
+@pytest.fixture
+def with_fault(monkeypatch: pytest.MonkeyPatch, faults: None) -> Callable[[str], None]:
+    """Ranks run a module of tests/backends/faults from now on."""
+
+    def use(name: str) -> None:
+        monkeypatch.setattr(native, "RankPool", functools.partial(RankPool, module=f"backends.faults.{name}"))
+
+    return use
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("collective", Collective)
+def test_candidates_do_different_things_and_hold_the_default_and_the_reference(
+    collective: Collective, n_ranks: int, backend: NativeBackend
+) -> None:
+    def does(config: Config, asked: Problem) -> tuple[object, int]:
+        steps = tuple(frozenset(step) for step in build(collective, config.algorithm, n_ranks).expand())
+        dtype, size = asked.timed_dtype, asked.message_bytes
+        assert config.segment_bytes is not None
+        return steps, slices(collective, config.algorithm, n_ranks, size, dtype, config.segment_bytes, STAGING_BYTES)
+
+    for message_bytes in (0, 8, 1000, 64 << 10, 1 << 20, 64 << 20):
+        asked = problem(collective, message_bytes, n_ranks)
+        candidates = backend.candidates(asked)
+        plans = [does(config, asked) for config in candidates]
+        assert len(set(plans)) == len(plans), [str(config) for config in candidates]
+        assert {config.algorithm for config in candidates} <= set(names(collective, n_ranks))
+        assert backend.default(asked) in candidates
+        reference = backend.reference(asked)
+        assert (reference is not None) == ("ring" in names(collective, n_ranks))
+        if reference is not None:
+            assert does(reference, asked) in plans
+
+
+@pytest.mark.parametrize("collective", Collective)
+def test_a_round_times_every_config_in_the_order_given(collective: Collective, backend: NativeBackend) -> None:
+    asked = problem(collective, 3000, n_ranks=3)
+    configs = [Config(algorithm=name, segment_bytes=1024) for name in names(collective, 3)]
+    for kind in SampleKind:
+        outcomes = backend.measure_round(asked, configs, kind=kind, batch=3)
+        assert len(outcomes) == len(configs)
+        assert all(isinstance(outcome, Timing) for outcome in outcomes), outcomes
+
+
+@pytest.mark.parametrize("dtype", DType)
+def test_every_type_is_measured(dtype: DType, backend: NativeBackend) -> None:
+    asked = problem(dtype=dtype, n_ranks=3)
+    (outcome,) = backend.measure_round(asked, [backend.default(asked)], kind=SampleKind.FRESH, batch=0)
+    assert isinstance(outcome, Timing)
+
+
+@pytest.mark.parametrize("op_class", OpClass)
+def test_every_class_of_operations_is_measured(op_class: OpClass, backend: NativeBackend) -> None:
+    asked = problem(op_class=op_class)
+    (outcome,) = backend.measure_round(asked, [backend.default(asked)], kind=SampleKind.FRESH, batch=0)
+    assert isinstance(outcome, Timing), outcome
+
+
+def test_large_calls_are_timed_alone(backend: NativeBackend) -> None:
+    asked = problem(message_bytes=8 << 20)
+    (outcome,) = backend.measure_round(asked, [backend.default(asked)], kind=SampleKind.FRESH, batch=1)
+    assert isinstance(outcome, Timing)
+    assert outcome.batch_calls == 1
+
+
+def test_the_number_of_ranks_may_change_between_rounds(backend: NativeBackend) -> None:
+    for n_ranks in (2, 3, 1, 2):
+        asked = problem(n_ranks=n_ranks)
+        (outcome,) = backend.measure_round(asked, [backend.default(asked)], kind=SampleKind.FRESH, batch=n_ranks)
+        assert isinstance(outcome, Timing)
+
+
+@pytest.mark.parametrize("kind", SampleKind)
+def test_a_wrong_element_in_a_timed_buffer_is_found(
+    kind: SampleKind, backend: NativeBackend, with_fault: Callable[[str], None]
+) -> None:
+    with_fault("wrong_output")
+    asked = problem(dtype=DType.INT32)
+    (outcome,) = backend.measure_round(asked, [backend.default(asked)], kind=kind, batch=0)
+    assert isinstance(outcome, Failure)
+    assert outcome.state is TrialState.WRONG_RESULT
+    wrong = outcome.wrong
+    assert isinstance(wrong, WrongElement)
+    assert (wrong.rank, wrong.index) == (1, 5)
+    assert abs(int(wrong.got) - int(wrong.expected)) == 1
+    assert outcome.message == f"rank 1 has {wrong.got} at element 5, expected {wrong.expected}"
+
+
+def test_a_rounding_that_differs_between_ranks_is_found(
+    backend: NativeBackend, with_fault: Callable[[str], None]
+) -> None:
+    with_fault("wrong_rounding")
+    asked = problem()
+    (outcome,) = backend.measure_round(asked, [backend.default(asked)], kind=SampleKind.FRESH, batch=0)
+    assert isinstance(outcome, Failure)
+    assert outcome.state is TrialState.WRONG_RESULT
+    assert outcome.message == "ranks 0 and 1 hold different bytes after the same all_reduce of random values"
+
+
+@pytest.mark.parametrize(("fault", "state"), [("ring_dies", TrialState.CRASHED), ("ring_hangs", TrialState.TIMEOUT)])
+def test_a_config_that_dies_or_hangs_costs_the_others_nothing(
+    fault: str, state: TrialState, with_fault: Callable[[str], None]
+) -> None:
+    with_fault(fault)
+    backend = NativeBackend(CORES, staging_bytes=STAGING_BYTES, timeout_s=1.0)
+    configs = [Config(algorithm=name, segment_bytes=4096) for name in ("direct", "ring", "flat")]
+    try:
+        direct, ring, flat = backend.measure_round(problem(), configs, kind=SampleKind.FRESH, batch=0)
+    finally:
+        backend.close()
+    assert isinstance(direct, Timing)
+    assert isinstance(flat, Timing)
+    assert isinstance(ring, Failure)
+    assert ring.state is state, ring.message
+    assert "rank 1" in ring.message
+
+
+def test_figures_of_a_pair_of_cores() -> None:
+    latency_us, bandwidth = pair_figures(CORES[0], CORES[-1], staging_bytes=STAGING_BYTES, timeout_s=10.0)
+    assert 0.0 < latency_us < 10_000.0
+    assert 0.01 < bandwidth < 10_000.0

@@ -1,0 +1,46 @@
+"""Hypothesis strategies for calls: every legal algorithm, type and knob; counts and segments where cuts go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import hypothesis.strategies as st
+from ranks.cases import Call, Values
+from spec import FLOATS
+
+from autotune.kernels.schedules.registry import names
+from autotune.types import Collective, DType, ReduceOp
+
+
+def _counts(draw: st.DrawFn, segment_bytes: int, dtype: DType, n: int) -> int:
+    """Counts where cuts go wrong: none, one, primes, and around one, two and many segments, for one block and for n."""
+    segment = max(1, segment_bytes // dtype.itemsize)
+    edges = [0, 1, 2, 3, 7, 13, 31, 127, 251, 1021]
+    for base in (segment, 2 * segment, segment * n, segment // n, 7 * segment):
+        edges += [max(0, base - 1), base, base + 1]
+    most = 12_000 // dtype.itemsize
+    return min(draw(st.sampled_from(edges) | st.integers(0, most)), most)
+
+
+@st.composite
+def calls(draw: st.DrawFn, n: int, values: Sequence[Values] = ("exact",)) -> Call:
+    """Any legal call over n ranks, with small segments, so that small counts make many slices."""
+    collective = draw(st.sampled_from(Collective))
+    of_values = draw(st.sampled_from(values))
+    dtype = draw(st.sampled_from(DType if of_values == "exact" else FLOATS))
+    segment_bytes = draw(st.sampled_from((64, 100, 128, 256, 1000, 1024, 4096)))
+    return Call(
+        collective=collective,
+        algorithm=draw(st.sampled_from(names(collective, n))),
+        dtype=dtype,
+        op=draw(st.sampled_from(ReduceOp)) if collective.computes else ReduceOp.SUM,
+        root=draw(st.integers(0, n - 1)) if collective.has_root else 0,
+        count=_counts(draw, segment_bytes, dtype, n),
+        segment_bytes=segment_bytes,
+        slices_in_flight=draw(st.integers(1, 8)),
+        stores=draw(st.sampled_from(("cached", "streamed"))),
+        values=of_values,
+        seed=draw(st.integers(0, 1 << 30)),
+        in_place=collective is not Collective.ALL_TO_ALL and draw(st.booleans()),
+        shift=draw(st.sampled_from((0, 0, 0, 1, 8, 60))),
+    )
