@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import IO
 
@@ -27,7 +28,22 @@ from ..types import TrialState
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
-_STOP_S = 5.0
+_STOP_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a rank ended.
+
+    Args:
+        code: exit code, or minus the signal's number.
+        said: the last line that it wrote.
+        hung: it did not end by itself, and was killed by the pool.
+    """
+
+    code: int
+    said: str
+    hung: bool
 
 
 class PoolFailed(TrialFailed):
@@ -164,37 +180,44 @@ class RankPool:
         return [answers[rank] for rank in range(self.n_ranks)]
 
     def _failed(self, what: str, state: TrialState) -> PoolFailed:
+        """A rank that hangs makes the others give up and end first, so the reason is known when all have ended."""
         ended = self.close()
+        if any(rank.hung for rank in ended):
+            state = TrialState.TIMEOUT
         words = [what]
-        for rank, (code, text) in enumerate(ended):
-            if code not in (0, -9) or text:
-                words.append(f"rank {rank} {_ending(code)}" + (f" after writing: {text}" if text else ""))
+        for number, rank in enumerate(ended):
+            if rank.code or rank.said:
+                words.append(f"rank {number} {_ending(rank)}" + (f" after writing: {rank.said}" if rank.said else ""))
         return PoolFailed(
             "; ".join(words), remedy="see the trial's message (autotune explain), or autotune doctor", state=state
         )
 
-    def close(self) -> list[tuple[int, str]]:
-        """End the ranks; each one's exit code and the last line that it wrote."""
+    def close(self) -> list[Ended]:
+        """End the ranks; how each one ended."""
         for link in self._sockets:
             link.close()  # a rank that waits for a request ends by itself
-        ended: list[tuple[int, str]] = []
+        ended: list[Ended] = []
         deadline = time.monotonic() + _STOP_S
         for process, errors in zip(self._ranks, self._errors, strict=False):
+            hung = False
             try:
-                process.wait(max(0.0, deadline - time.monotonic()) if not ended else 0.2)
+                process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
+                hung = True
                 process.kill()
                 process.wait()
             with errors:
                 errors.seek(0)
                 lines = errors.read().decode(errors="replace").strip().splitlines()
-            ended.append((process.returncode, lines[-1] if lines else ""))
+            ended.append(Ended(process.returncode, lines[-1] if lines else "", hung))
         self._ranks, self._sockets, self._errors = [], [], []
         return ended
 
 
-def _ending(code: int) -> str:
-    return f"exited with {code}" if code >= 0 else f"was ended by signal {-code}"
+def _ending(rank: Ended) -> str:
+    if rank.hung:
+        return f"hung and was ended after {_STOP_S:g} s"
+    return f"exited with {rank.code}" if rank.code >= 0 else f"was ended by signal {-rank.code}"
 
 
 def _quiet_environment() -> dict[str, str]:

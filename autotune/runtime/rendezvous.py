@@ -5,12 +5,14 @@ May not touch: the network. The socket lies in a directory that only this user c
 user's processes, and the name is gone before the first collective. Standard library only.
 
 Rank 0 listens, waits for all others, compares, and answers each with the table (its descriptor of the segment as
-ancillary data) or with one error text that all ranks raise. So a difference is an error, never a hang.
+ancillary data) or with one error that all ranks raise. So a difference is an error, never a hang; it is told when all
+have come, since those that come later would find nobody to tell them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -19,13 +21,14 @@ import stat
 import struct
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..errors import CommunicatorError, UsageError
+from ..errors import AutotuneError, CommunicatorError, UsageError
 
 _RETRY_S = 0.005  # a rank that comes before rank 0 looks again this often
 _MAX_MESSAGE = 64 << 20
+_MAX_PATH = 107  # bytes of a socket's name on Linux
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,13 @@ def meet(
     if not 0 <= rank < n_ranks:
         raise UsageError(f"rank {rank} is not in a group of {n_ranks}", remedy=f"give ranks from 0 to {n_ranks - 1}")
     path = _private_directory(runtime_dir) / f"{name}.sock"
+    if len(os.fsencode(path)) > _MAX_PATH:
+        raise CommunicatorError(
+            f"{path} is too long for a socket: {len(os.fsencode(path))} bytes, not up to {_MAX_PATH}",
+            remedy="set AUTOTUNE_RUNTIME_DIR to a shorter path",
+        )
     deadline = time.monotonic() + timeout_s
-    hello = {"rank": rank, "n_ranks": n_ranks, "agree": dict(must_agree), "cores": sorted(cores)}
+    hello = _Hello(rank, n_ranks, dict(must_agree), sorted(cores))
     if rank == 0:
         return _host(path, hello, table_text, create, deadline, timeout_s)
     return _join(path, hello, deadline, timeout_s)
@@ -99,103 +107,129 @@ def _private_directory(runtime_dir: Path) -> Path:
 
 def _host(
     path: Path,
-    hello: dict[str, object],
+    hello: _Hello,
     table_text: str,
     create: Callable[[], int],
     deadline: float,
     timeout_s: float,
 ) -> Group:
-    n_ranks = int(str(hello["n_ranks"]))
+    n_ranks = hello.n_ranks
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         _bind(listener, path)
         stack.callback(path.unlink, missing_ok=True)
         listener.listen(n_ranks)
         arrived: list[socket.socket] = []
-        peers: dict[int, socket.socket] = {}
-        cores = set(_cores(hello))
-        problem: str | None = None
-        while len(peers) < n_ranks - 1 and problem is None:
+        ranks: set[int] = set()
+        cores = set(hello.cores)
+        problem: AutotuneError | None = None
+        while len(arrived) < n_ranks - 1:
             listener.settimeout(max(0.0, deadline - time.monotonic()) or 1e-3)
             try:
                 peer, _ = listener.accept()
             except TimeoutError:
-                missing = [str(r) for r in range(1, n_ranks) if r not in peers]
-                problem = f"rank(s) {', '.join(missing)} did not join the group within {timeout_s:g} s"
+                missing = [str(r) for r in range(1, n_ranks) if r not in ranks]
+                problem = problem or _disagreement(
+                    f"rank(s) {', '.join(missing)} did not join the group within {timeout_s:g} s"
+                )
                 break
-            arrived.append(stack.enter_context(peer))
-            problem = _admit(peer, peers, hello, cores, deadline)
+            stack.enter_context(peer)
+            theirs = _introduced(peer, deadline)
+            if theirs is None:
+                continue
+            arrived.append(peer)
+            cores.update(theirs.cores)
+            problem = problem or _difference(theirs, ranks, hello)
+            ranks.add(theirs.rank)
         fd = -1
         if problem is None:
-            fd = create()
-            answer = json.dumps({"table": table_text, "cores": len(cores)}).encode()
+            try:
+                fd = create()
+            except AutotuneError as err:
+                problem = err
+        if problem is None:
+            answer = {"table": table_text, "cores": len(cores)}
         else:
-            answer = json.dumps({"error": problem}).encode()
-        for peer in arrived if problem is not None else peers.values():
+            answer = {"error": problem.message, "remedy": problem.remedy}
+        for peer in arrived:
             with contextlib.suppress(OSError):  # a peer that has gone is noticed when the group is joined
                 peer.settimeout(max(1e-3, deadline - time.monotonic() + 1.0))
-                _send(peer, answer, fd)
+                _send(peer, json.dumps(answer).encode(), fd)
         if problem is not None:
-            raise _disagreement(problem)
+            raise problem
         return Group(fd, table_text, len(cores))
 
 
 def _bind(listener: socket.socket, path: Path) -> None:
+    """Take the name; a file that nobody listens behind was left by a rank 0 that was killed."""
     try:
-        listener.bind(str(path))
-    except OSError:
-        # Left by a rank 0 that was killed, or in use: a live one answers.
-        probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        with probe:
-            if probe.connect_ex(str(path)) == 0:
-                raise CommunicatorError(
-                    f"another group named {path.stem!r} is meeting now", remedy="give each group a name of its own"
-                ) from None
-        path.unlink(missing_ok=True)
-        listener.bind(str(path))
+        try:
+            listener.bind(str(path))
+        except OSError as err:
+            if err.errno != errno.EADDRINUSE:
+                raise
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                if probe.connect_ex(str(path)) == 0:
+                    raise CommunicatorError(
+                        f"another group named {path.stem!r} is meeting now", remedy="give each group a name of its own"
+                    ) from None
+            path.unlink(missing_ok=True)
+            listener.bind(str(path))
+    except OSError as err:
+        raise CommunicatorError(f"cannot listen on {path}: {err.strerror}", remedy="set AUTOTUNE_RUNTIME_DIR") from err
 
 
-def _cores(hello: Mapping[str, object]) -> list[int]:
-    listed = hello["cores"]
-    if not isinstance(listed, list):
-        raise TypeError("cores is not a list")
-    return [int(core) for core in listed]
+@dataclass(frozen=True, slots=True)
+class _Hello:
+    """A rank's first message."""
+
+    rank: int
+    n_ranks: int
+    agree: dict[str, str]
+    cores: list[int]
 
 
-def _admit(
-    peer: socket.socket, peers: dict[int, socket.socket], mine: dict[str, object], cores: set[int], deadline: float
-) -> str | None:
-    """Take a peer's first message; returns what is wrong with it."""
+def _hello(fields: Mapping[str, object]) -> _Hello:
+    cores, agree = fields["cores"], fields["agree"]
+    if not isinstance(cores, list) or not isinstance(agree, dict):
+        raise TypeError("cores is not a list, or agree no mapping")
+    return _Hello(int(str(fields["rank"])), int(str(fields["n_ranks"])), agree, [int(core) for core in cores])
+
+
+def _introduced(peer: socket.socket, deadline: float) -> _Hello | None:
+    """A peer's first message; None from another user's process, or one that went away before it said who it is."""
     credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     if struct.unpack("3i", credentials)[1] != os.getuid():
-        return None  # another user's: root may enter the directory; not counted, and told nothing
+        return None  # root may enter the directory; not counted, and told nothing
     peer.settimeout(max(1e-3, deadline - time.monotonic()))
     try:
-        theirs = json.loads(_receive(peer)[0])
-        rank, n_ranks, agree = int(theirs["rank"]), int(theirs["n_ranks"]), dict(theirs["agree"])
-        cores.update(_cores(theirs))
+        return _hello(json.loads(_receive(peer)[0]))
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # went away before it said who it is
-    if rank in peers or rank == 0:
-        return f"two processes came as rank {rank}"
-    peers[rank] = peer
-    if n_ranks != mine["n_ranks"]:
-        return f"rank 0 says the group has {mine['n_ranks']} ranks, rank {rank} says {n_ranks}"
-    ours = mine["agree"]
-    assert isinstance(ours, dict)
-    for field in sorted(ours.keys() | agree.keys()):
-        if ours.get(field) != agree.get(field):
-            return f"ranks 0 and {rank} differ in {field}: {ours.get(field)} and {agree.get(field)}"
+        return None
+
+
+def _difference(theirs: _Hello, ranks: Collection[int], mine: _Hello) -> CommunicatorError | None:
+    """What makes a peer no rank of this group, or None."""
+    if theirs.rank in ranks or theirs.rank == 0:
+        return _disagreement(f"two processes came as rank {theirs.rank}")
+    if theirs.n_ranks != mine.n_ranks:
+        return _disagreement(
+            f"rank 0 says the group has {mine.n_ranks} ranks, rank {theirs.rank} says {theirs.n_ranks}"
+        )
+    for field in sorted(mine.agree.keys() | theirs.agree.keys()):
+        ours, other = mine.agree.get(field), theirs.agree.get(field)
+        if ours != other:
+            return _disagreement(f"ranks 0 and {theirs.rank} differ in {field}: {ours} and {other}")
     return None
 
 
-def _join(path: Path, hello: dict[str, object], deadline: float, timeout_s: float) -> Group:
+def _join(path: Path, hello: _Hello, deadline: float, timeout_s: float) -> Group:
     while True:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
             peer.settimeout(max(1e-3, deadline - time.monotonic()))
             try:
                 peer.connect(str(path))
-                _send(peer, json.dumps(hello).encode(), -1)
+                _send(peer, json.dumps(asdict(hello)).encode(), -1)
                 # Rank 0 waits for the slowest rank first, and its own time-out may start later than ours.
                 peer.settimeout(max(1e-3, deadline - time.monotonic() + timeout_s))
                 text, fd = _receive(peer)
@@ -203,13 +237,13 @@ def _join(path: Path, hello: dict[str, object], deadline: float, timeout_s: floa
             except (OSError, ValueError):
                 if time.monotonic() >= deadline:
                     raise CommunicatorError(
-                        f"rank {hello['rank']} found no rank 0 of group {path.stem!r} within {timeout_s:g} s",
+                        f"rank {hello.rank} found no rank 0 of group {path.stem!r} within {timeout_s:g} s",
                         remedy="start rank 0 too, under the same user and group name",
                     ) from None
                 time.sleep(_RETRY_S)
                 continue
         if "error" in answer:
-            raise _disagreement(str(answer["error"]))
+            raise CommunicatorError(str(answer["error"]), remedy=str(answer["remedy"]))
         return Group(fd, str(answer["table"]), int(answer["cores"]))
 
 
@@ -233,8 +267,14 @@ def _receive(peer: socket.socket) -> tuple[bytes, int]:
     if length > _MAX_MESSAGE:
         raise ValueError(f"a message of {length} bytes")
     _, fds, _, _ = socket.recv_fds(peer, 1, 1)
-    text = _exactly(peer, length)
-    return text, fds[0] if fds else -1
+    for fd in fds:
+        os.set_inheritable(fd, False)  # a received descriptor is the only kind that Python leaves inheritable
+    try:
+        return _exactly(peer, length), fds[0] if fds else -1
+    except OSError:
+        for fd in fds:
+            os.close(fd)
+        raise
 
 
 def _exactly(peer: socket.socket, length: int) -> bytes:
