@@ -37,8 +37,8 @@ class Verdict:
     """What one session decided for one problem.
 
     Args:
-        config: the choice: the default, or the winner of the race if it proved significantly faster.
-        winner: of the race; may be the default itself.
+        config: the choice: the default, unless the race's winner or the reference proved significantly faster.
+        winner: the config that replaced the default; else the winner of the race, which may be the default itself.
         time_us: of the choice, over its confirm rounds.
         gain: of the winner over the default; None where the winner is the default.
         reference_gain: of the choice over the reference, where that was measured.
@@ -72,8 +72,13 @@ def judge(trials: Iterable[Trial], *, default: Config, reference: Config | None)
     winner = leader(race_of(passed.values()))
     if len(confirm[winner]) < MIN_ROUNDS:
         return None
-    gain = None if winner == default else paired_ratio(confirm[default], confirm[winner])
-    config = winner if gain is not None and significantly_faster(gain) else default
+    # The reference runs in every confirm round too; where it beats the default, keeping that would be a loss.
+    challengers = [c for c in dict.fromkeys((winner, reference)) if c != default and _proves(c, confirm)]
+    gains = {c: paired_ratio(confirm[default], confirm[c]) for c in challengers if c is not None}
+    proved = [c for c, gain in gains.items() if significantly_faster(gain, challengers=len(gains))]
+    config = default
+    if proved:
+        config = winner = max(proved, key=lambda c: gains[c].median)
     beside = confirm.get(reference, []) if reference is not None else []
     named = dict.fromkeys(c for c in (config, winner, default, reference) if c in passed and confirm[c])
     return Verdict(
@@ -82,7 +87,7 @@ def judge(trials: Iterable[Trial], *, default: Config, reference: Config | None)
         winner=winner,
         default=default,
         time_us=median_interval([sample.time_us for sample in confirm[config]]),
-        gain=gain,
+        gain=gains.get(winner),
         reference_gain=paired_ratio(beside, confirm[config]) if len(beside) >= MIN_ROUNDS else None,
         trial_ids=tuple(stored for c in named if (stored := passed[c].trial_id) is not None),
     )
@@ -154,6 +159,10 @@ def size_ranges(sizes: Sequence[int]) -> list[tuple[int, int]]:
     """
     borders = [max(a + 1, math.isqrt(a * b)) for a, b in itertools.pairwise(sizes)]
     return list(zip([sizes[0], *borders], [*borders, sizes[-1] + 1], strict=True))
+
+
+def _proves(config: Config | None, confirm: Mapping[Config, list[Sample]]) -> bool:
+    return config is not None and len(confirm.get(config, ())) >= MIN_ROUNDS
 
 
 def _confirm_samples(trial: Trial) -> list[Sample]:

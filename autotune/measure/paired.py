@@ -27,7 +27,8 @@ MIN_GAIN = 1.02
 """A smaller gain is not worth leaving the default for."""
 TEST = (
     f"one-sided Wilcoxon signed-rank test on the log ratios of at least {MIN_ROUNDS} paired confirm rounds, "
-    f"p < {ALPHA:g}, and a median gain of at least {MIN_GAIN:g}"
+    f"p < {ALPHA:g} (half of that where the race's winner and the fixed reference are both tested), and a median gain "
+    f"of at least {MIN_GAIN:g}"
 )
 """The test in words, as written into every table."""
 CONFIDENCE = 0.95
@@ -115,10 +116,14 @@ def paired_ratio(baseline: Iterable[Sample], candidate: Iterable[Sample]) -> Com
     )
 
 
-def significantly_faster(comparison: Comparison) -> bool:
-    """Whether the candidate may replace the baseline: the rule that `TEST` says in words."""
+def significantly_faster(comparison: Comparison, *, challengers: int = 1) -> bool:
+    """Whether the candidate may replace the baseline: the rule that `TEST` says in words.
+
+    Args:
+        challengers: how many candidates are tested against the same baseline; they share the error (Bonferroni).
+    """
     enough = comparison.n_rounds >= MIN_ROUNDS
-    return enough and comparison.p_value < ALPHA and comparison.median >= MIN_GAIN
+    return enough and comparison.p_value < ALPHA / challengers and comparison.median >= MIN_GAIN
 
 
 def _by_round(samples: Iterable[Sample]) -> dict[tuple[SampleKind, Phase, int], float]:

@@ -146,6 +146,22 @@ def test_luck_in_the_race_proves_nothing() -> None:
     assert verdict.reference_gain is None
 
 
+def test_a_reference_that_beats_the_default_replaces_it_though_the_race_passed_it_by() -> None:
+    trials = [trial(DEFAULT, 100.0), trial(REFERENCE, 90.0, race_us=120.0, trial_id=2)]
+    verdict = judge(trials, default=DEFAULT, reference=REFERENCE)
+    assert verdict is not None
+    assert (verdict.config, verdict.winner, verdict.is_default) == (REFERENCE, REFERENCE, False)
+    assert verdict.gain is not None
+    assert verdict.gain.median == pytest.approx(100 / 90, rel=0.02)
+
+
+def test_the_faster_of_two_proved_challengers_is_chosen() -> None:
+    trials = [trial(DEFAULT, 100.0), trial(FAST, 90.0, race_us=70.0, trial_id=2), trial(REFERENCE, 80.0, trial_id=3)]
+    verdict = judge(trials, default=DEFAULT, reference=REFERENCE)
+    assert verdict is not None
+    assert verdict.config == REFERENCE
+
+
 def test_a_default_that_wins_has_no_gain() -> None:
     verdict = judge(cell(fast_us=200.0), default=DEFAULT, reference=REFERENCE)
     assert verdict is not None

@@ -111,6 +111,12 @@ def test_each_condition_of_the_rule_is_needed(n_rounds: int, median: float, p_va
     assert significantly_faster(comparison) is replaces
 
 
+def test_challengers_share_the_error() -> None:
+    comparison = Comparison(n_rounds=9, median=1.2, low=1.1, high=1.3, p_value=0.007)
+    assert significantly_faster(comparison)
+    assert not significantly_faster(comparison, challengers=2)
+
+
 @pytest.mark.parametrize("noise", [0.02, 0.3])
 def test_intervals_hold_the_truth_in_95_percent(noise: float) -> None:
     rng = random.Random(11)
