@@ -26,4 +26,9 @@ inline std::size_t item_bytes(DType type) {
   return 0;  // not reached: the switch is exhaustive and -Wswitch keeps it so
 }
 
+inline const char* name_of(DType type) {
+  constexpr const char* names[kDTypes] = {"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64"};
+  return names[static_cast<int>(type)];
+}
+
 }  // namespace autotune

@@ -1,24 +1,18 @@
-// The interpreter; see group.h for the protocol.
+// The interpreter; see group.h for the protocol. agreement.cc says what ranks disagree in, point_to_point.cc sends.
 #include "group.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
+
+#include "one_at_a_time.h"
 
 namespace autotune {
 namespace {
 
-constexpr int kSignatureBits = 20;
-constexpr std::uint64_t kSignatureMask = (std::uint64_t{1} << kSignatureBits) - 1;
 constexpr std::size_t kTileBytes = 16 << 10;  // what is combined before it is copied on: fits the first-level cache
 
-const char* const kCollectiveNames[kCollectives] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
-                                                    "reduce",     "scatter",    "gather",         "all_to_all"};
-const char* const kTypeNames[kDTypes] = {"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64"};
-const char* const kOpNames[kOps] = {"sum", "prod", "max", "min", "avg"};
-constexpr std::uint64_t kLookBack = kHistory - 4;  // a peer is at most two calls ahead, so these records are whole
 constexpr std::uint64_t kChain = 0x9E3795;         // odd, so that a difference once in the chain stays
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {  // splitmix64's finaliser over a running sum
@@ -32,22 +26,6 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {  // splitmix64's fi
 std::size_t block_start(std::size_t length, std::size_t pitch, int index) {
   return std::min(length, pitch * static_cast<std::size_t>(index));
 }
-
-// Another thread in the same communicator would take this rank's place in the order of calls.
-class OneAtATime {
- public:
-  explicit OneAtATime(std::atomic_flag& busy) : busy_(busy) {
-    if (busy_.test_and_set(std::memory_order_acquire))
-      throw BadArgument("two threads use one communicator at once",
-                        "give each thread a communicator of its own: calls must come in the same order on all ranks");
-  }
-  ~OneAtATime() { busy_.clear(std::memory_order_release); }
-  OneAtATime(const OneAtATime&) = delete;
-  OneAtATime& operator=(const OneAtATime&) = delete;
-
- private:
-  std::atomic_flag& busy_;
-};
 
 }  // namespace
 
@@ -361,151 +339,6 @@ void Group::await_clock(int source, std::uint64_t clock) {
       source, [&] { return (seen = theirs.load(std::memory_order_acquire)) >= clock; },
       [&] { compare_with(source); },
       [&] { return describe(rank_, call_) + " waits for rank " + std::to_string(source) + call_counts(); });
-}
-
-// Ends the group's use if `source` has made this call, and this one or an earlier one differed. An earlier one may have
-// gone unseen, since neither waited for the other (two roots of one broadcast).
-void Group::compare_with(int source) {
-  const std::uint64_t tag = segment_.line(source).history[call_ % kHistory].tag.load(std::memory_order_acquire);
-  if (tag >> kSignatureBits != call_) return;
-  const bool alike = (tag & kSignatureMask) == chain_;
-  if (alike && !check_) return;
-  const int low = std::min(rank_, source), high = std::max(rank_, source);
-  const std::string who = "ranks " + std::to_string(low) + " and " + std::to_string(high) + " disagree at call ";
-  const char* const remedy = "make the same calls in the same order, with the same arguments and table, on every rank";
-  const std::uint64_t oldest = alike ? call_ : call_ > kLookBack ? call_ - kLookBack : 1;
-  for (std::uint64_t number = oldest; number <= call_; number++) {
-    const std::string fields = differences(number, source);
-    if (!fields.empty())
-      waiting_.fail(who + std::to_string(number) + " in: " + fields + ". " + describe(low, number) + "; " +
-                        describe(high, number),
-                    remedy);
-  }
-  if (!alike) waiting_.fail(who + std::to_string(oldest) + " or before", remedy);
-}
-
-// The fields in which this rank's and another's records of a call differ; empty if they do not, or are gone.
-std::string Group::differences(std::uint64_t number, int source) const {
-  const CallRecord& mine = segment_.line(rank_).history[number % kHistory];
-  const CallRecord& theirs = segment_.line(source).history[number % kHistory];
-  const std::uint64_t tag = theirs.tag.load(std::memory_order_acquire);
-  if (tag >> kSignatureBits != number) return "";
-  const std::uint64_t differing = theirs.what.load(std::memory_order_acquire) ^ mine.what.load();
-  const bool count = theirs.count.load(std::memory_order_acquire) != mine.count.load();
-  const bool segment = theirs.segment.load(std::memory_order_acquire) != mine.segment.load();
-  bool algorithm = false;
-  for (int i = 0; i < 4; i++)
-    algorithm |= theirs.algorithm[i].load(std::memory_order_acquire) != mine.algorithm[i].load();
-  if (theirs.tag.load(std::memory_order_relaxed) != tag) return "";  // it has gone on: the record is of a later call
-  std::string fields;
-  const auto name = [&](const char* field, bool differs) {
-    if (differs) fields += (fields.empty() ? "" : ", ") + std::string(field);
-  };
-  name("collective", (differing & 0xFF) != 0);
-  name("dtype", (differing >> 8 & 0xFF) != 0);
-  name("op", (differing >> 16 & 0xFF) != 0);
-  name("root", differing >> 32 != 0);
-  name("count", count);
-  name("segment_bytes", segment);
-  name("algorithm", algorithm);
-  name("knobs", (differing >> 24 & 0xFF) != 0);
-  return fields;
-}
-
-std::string Group::describe(int rank, std::uint64_t call_number) const {
-  const CallRecord& record = segment_.line(rank).history[call_number % kHistory];
-  std::string text = "rank " + std::to_string(rank);
-  if (record.tag.load(std::memory_order_acquire) >> kSignatureBits != call_number) return text;
-  const std::uint64_t what = record.what.load(std::memory_order_relaxed);
-  const auto collective = static_cast<std::size_t>(what & 0xFF);
-  if (collective >= kCollectives || (what >> 8 & 0xFF) >= kDTypes || (what >> 16 & 0xFF) >= kOps) return text;
-  char name[33] = {};
-  for (int i = 0; i < 4; i++) {
-    const std::uint64_t part = record.algorithm[i].load(std::memory_order_relaxed);
-    std::memcpy(name + 8 * i, &part, 8);
-  }
-  text += std::string(": ") + kCollectiveNames[collective] + "(count=" + std::to_string(record.count.load()) +
-          ", dtype=" + kTypeNames[what >> 8 & 0xFF];
-  const auto kind = static_cast<Collective>(collective);
-  if (kind == Collective::AllReduce || kind == Collective::ReduceScatter || kind == Collective::Reduce)
-    text += std::string(", op=") + kOpNames[what >> 16 & 0xFF];
-  if (kind == Collective::Broadcast || kind == Collective::Reduce || kind == Collective::Scatter ||
-      kind == Collective::Gather)
-    text += ", root=" + std::to_string(what >> 32);
-  return text + ") by " + name + "/" + std::to_string(record.segment.load());
-}
-
-// How many calls each rank has made, for time-outs: the one that is behind is the one to look at.
-std::string Group::call_counts() const {
-  std::string text = " (calls made:";
-  for (int rank = 0; rank < n_ranks(); rank++) {
-    std::uint64_t latest = 0;
-    for (const CallRecord& record : segment_.line(rank).history)
-      latest = std::max(latest, record.tag.load(std::memory_order_relaxed) >> kSignatureBits);
-    text += (rank ? ", rank " : " rank ") + std::to_string(rank) + " " + std::to_string(latest);
-  }
-  return text + ")";
-}
-
-void Group::send(int to, const void* data, std::size_t bytes, DType dtype) {
-  const OneAtATime guard(busy_);
-  waiting_.check_usable();
-  Channel& channel = segment_.channel(rank_, to);
-  std::uint64_t& sent = sent_pieces_[static_cast<std::size_t>(to)];
-  const char* from = static_cast<const char*>(data);
-  std::size_t left = bytes;
-  do {  // an empty message is one empty piece
-    const std::size_t length = std::min(left, kChannelPieceBytes);
-    const std::uint64_t piece = ++sent;
-    waiting_.until(
-        to, [&] { return channel.received.load(std::memory_order_acquire) + kChannelSlots >= piece; }, [] {},
-        [&] {
-          return "rank " + std::to_string(rank_) + " sends " + std::to_string(bytes) + " bytes to rank " +
-                 std::to_string(to) + ", which does not receive them";
-        });
-    const std::size_t slot = piece % kChannelSlots;
-    ChannelHeader& header = channel.headers[slot];
-    header.message_bytes.store(bytes, std::memory_order_relaxed);
-    header.what.store(static_cast<std::uint64_t>(dtype), std::memory_order_relaxed);
-    if (length) std::memcpy(channel.pieces[slot], from, length);
-    header.word.store(piece, std::memory_order_release);
-    waiting_.ring();
-    from += length;
-    left -= length;
-  } while (left);
-}
-
-void Group::recv(int from, void* data, std::size_t bytes, DType dtype) {
-  const OneAtATime guard(busy_);
-  waiting_.check_usable();
-  Channel& channel = segment_.channel(from, rank_);
-  std::uint64_t& received = received_pieces_[static_cast<std::size_t>(from)];
-  char* to = static_cast<char*>(data);
-  std::size_t left = bytes;
-  do {
-    const std::size_t length = std::min(left, kChannelPieceBytes);
-    const std::uint64_t piece = ++received;
-    const std::size_t slot = piece % kChannelSlots;
-    const ChannelHeader& header = channel.headers[slot];
-    waiting_.until(
-        from, [&] { return header.word.load(std::memory_order_acquire) == piece; }, [] {},
-        [&] {
-          return "rank " + std::to_string(rank_) + " receives " + std::to_string(bytes) + " bytes from rank " +
-                 std::to_string(from) + ", which does not send them";
-        });
-    const std::uint64_t sent_bytes = header.message_bytes.load(std::memory_order_relaxed);
-    const auto sent_type = static_cast<std::size_t>(header.what.load(std::memory_order_relaxed));
-    if (sent_bytes != bytes || sent_type != static_cast<std::size_t>(dtype))
-      waiting_.fail("rank " + std::to_string(from) + " sends " + std::to_string(sent_bytes) + " bytes of " +
-                        kTypeNames[sent_type % kDTypes] + " to rank " + std::to_string(rank_) + ", which receives " +
-                        std::to_string(bytes) + " bytes of " + kTypeNames[static_cast<std::size_t>(dtype)],
-                    "send and receive the same count and type, in the same order");
-    if (length) std::memcpy(to, channel.pieces[slot], length);
-    channel.received.store(piece, std::memory_order_release);
-    waiting_.ring();
-    to += length;
-    left -= length;
-  } while (left);
 }
 
 }  // namespace autotune

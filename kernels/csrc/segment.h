@@ -23,6 +23,8 @@ inline constexpr int kHistory = 16;        // calls that a rank's line remembers
 inline constexpr int kChannelSlots = 4;    // pieces in flight from one rank to another in send/recv
 inline constexpr std::size_t kChannelPieceBytes = 64 << 10;
 inline constexpr int kMaxRanks = 1024;
+inline constexpr int kSignatureBits = 20;  // of a message's word and of a record's tag; the rest counts waves, or calls
+inline constexpr std::uint64_t kSignatureMask = (std::uint64_t{1} << kSignatureBits) - 1;
 
 using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
