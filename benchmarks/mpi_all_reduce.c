@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { MOST_BUFFERS = 8, MOST_SINGLE_CALLS = 8 };
-static const double kSingleCallUs = 20, kBatchUs = 200;
+static const double kSingleCallUs = 20, kBatchUs = 200, kSingleCallsUs = 1000;
 static int rank, ranks;
 
 static void rewrite(float **in, float **out, int buffers, size_t count, int batch) {
@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
       us = slowest(timed(in, out, buffers, count, calls)) / (double)calls;
       check(out, buffers, count, k);
     } else {
-      int calls = (int)(kBatchUs / estimate) + 1;
+      int calls = (int)(kSingleCallsUs / estimate) + 1;
       if (calls > MOST_SINGLE_CALLS) calls = MOST_SINGLE_CALLS;
       for (int i = 0; i < calls; i++) {
         rewrite(in, out, 1, count, k);

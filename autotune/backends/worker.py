@@ -30,6 +30,7 @@ from .random_check import RandomCheck
 _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so that it does not stay on one
 _MOST_BUFFERS = 8
 _MOST_SINGLE_CALLS = 8
+_SINGLE_CALLS_US = 1000.0  # calls that are timed one by one are repeated up to this, and their mean is the sample
 _AGREE = Config(algorithm="flat", segment_bytes=65536)
 _GATHER = Config(algorithm="direct", segment_bytes=65536)
 
@@ -107,10 +108,10 @@ class Worker:
         if calls > 1:
             seconds = np.array([group.time(call, barrier, inputs, outputs, calls) / calls])
         else:
-            # Timed one by one, each after an untimed rewrite of the input; so many that the clock does not show.
+            # Timed one by one, each after an untimed rewrite of the input; so many that one odd call does not decide.
             once = group.time(call, barrier, inputs, outputs, 1)
             times = [once]
-            wanted = float(self._slowest(np.array([BATCH_US / max(once * 1e6, 1.0)]))[0])
+            wanted = float(self._slowest(np.array([_SINGLE_CALLS_US / max(once * 1e6, 1.0)]))[0])
             for _ in range(min(_MOST_SINGLE_CALLS, int(wanted) + 1) - 1):
                 if fresh:
                     exact.rewrite(inputs, outputs, batch)
