@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +41,11 @@ SETTINGS: tuple[Setting, ...] = (
         default="~/.local/share/autotune",
     ),
     Setting(name="AUTOTUNE_CACHE_DIR", summary="where probe keeps the host's fingerprint", default="~/.cache/autotune"),
-    Setting(name="AUTOTUNE_RUNTIME_DIR", summary="where ranks of one host meet", default="XDG_RUNTIME_DIR, or TMPDIR"),
+    Setting(
+        name="AUTOTUNE_RUNTIME_DIR",
+        summary="where ranks of one host meet",
+        default="XDG_RUNTIME_DIR, else TMPDIR, else /tmp",
+    ),
     Setting(name="AUTOTUNE_TIMEOUT", summary="longest wait of a collective before it is an error", default="30s"),
     Setting(name="AUTOTUNE_STAGING", summary="shared memory that a rank of a communicator may fill", default="8MiB"),
     Setting(name="AUTOTUNE_CHECK", summary="1: ranks compare the whole arguments of every call", default="0"),
@@ -91,7 +94,7 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
         data_dir=data_dir.absolute(),
         cache_dir=cache_dir.absolute(),
         runtime_dir=Path(
-            env.get("AUTOTUNE_RUNTIME_DIR") or env.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+            env.get("AUTOTUNE_RUNTIME_DIR") or env.get("XDG_RUNTIME_DIR") or env.get("TMPDIR") or "/tmp"
         ).absolute(),
         timeout_s=_parsed(env, "AUTOTUNE_TIMEOUT", "30s", parse_duration),
         staging_bytes=staging_bytes,
