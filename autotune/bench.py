@@ -25,8 +25,20 @@ from .topology.devices import Cpu
 from .topology.document import from_json
 from .topology.fingerprint import fingerprint
 from .topology.graph import Topology
-from .topology.probes.linux import collect, parse
-from .types import Collective, Config, DType, Phase, Problem, ReduceOp, RuleKey, Sample, SampleKind, round_up_message
+from .topology.host import collect, parse
+from .types import (
+    Collective,
+    Config,
+    DType,
+    Memory,
+    Phase,
+    Problem,
+    ReduceOp,
+    RuleKey,
+    Sample,
+    SampleKind,
+    round_up_message,
+)
 
 _SEED = 0  # of the order inside rounds
 
@@ -46,6 +58,7 @@ class Request:
     ranks: tuple[int, ...]
     dtype: DType
     op: ReduceOp
+    memory: Memory = Memory.PRIVATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +117,7 @@ def tuned(selector: Selector, op: ReduceOp) -> Contender:
             n_ranks=key.n_ranks,
             dtype=problem.timed_dtype,
             op=op,
+            memory=key.memory,
             backend=key.backend,
         )
         return Entry(contender="tuned", config=selection.config, has_rule=selection.tuned)
@@ -144,6 +158,7 @@ def cells_of(request: Request, contenders: Sequence[Contender], backend: str) ->
             op_class=request.op.op_class if collective.computes else None,
             n_ranks=n_ranks,
             placement=(n_ranks,),
+            memory=request.memory,
         )
         itemsize = key.dtype.itemsize if key.dtype else 1
         for size in request.sizes:

@@ -21,7 +21,7 @@ from .settings import Settings
 from .topology.devices import Cpu, Nic, RdmaPort
 from .topology.environment import governors
 from .topology.graph import Topology
-from .topology.probes.linux import collect, parse
+from .topology.host import collect, parse
 from .topology.probes.recording import Recorder, text_of
 from .units import format_bytes
 

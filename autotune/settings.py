@@ -48,9 +48,16 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(name="AUTOTUNE_TIMEOUT", summary="longest wait of a collective before it is an error", default="30s"),
     Setting(name="AUTOTUNE_STAGING", summary="shared memory that a rank of a communicator may fill", default="8MiB"),
+    Setting(
+        name="AUTOTUNE_SYMMETRIC",
+        summary="address space for a rank's symmetric memory; what is not allocated takes no memory",
+        default="64GiB",
+    ),
     Setting(name="AUTOTUNE_CHECK", summary="1: ranks compare the whole arguments of every call", default="0"),
     Setting(name="RANK", summary="this process's rank, as torchrun sets it", default="none"),
     Setting(name="WORLD_SIZE", summary="number of ranks, as torchrun sets it", default="none"),
+    Setting(name="LOCAL_RANK", summary="this process's rank on its host, as torchrun sets it", default="none"),
+    Setting(name="RANK_TABLE_FILE", summary="rank table of the job, as HCCL reads it; probe does too", default="none"),
 )
 
 
@@ -65,9 +72,12 @@ class Settings:
     runtime_dir: Path
     timeout_s: float
     staging_bytes: int
+    symmetric_bytes: int
     check: bool
     rank: int | None
     n_ranks: int | None
+    local_rank: int | None = None
+    rank_table: Path | None = None
 
 
 def read(environ: Mapping[str, str] | None = None) -> Settings:
@@ -85,6 +95,9 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
     staging_bytes = _parsed(env, "AUTOTUNE_STAGING", "8MiB", parse_bytes)
     if not 1 << 16 <= staging_bytes <= 1 << 32:
         raise _unusable("AUTOTUNE_STAGING", env["AUTOTUNE_STAGING"], "a size from 64KiB to 4GiB")
+    symmetric_bytes = _parsed(env, "AUTOTUNE_SYMMETRIC", "64GiB", parse_bytes)
+    if not 0 <= symmetric_bytes <= 1 << 40:
+        raise _unusable("AUTOTUNE_SYMMETRIC", env["AUTOTUNE_SYMMETRIC"], "a size from 0 to 1TiB")
     check = env.get("AUTOTUNE_CHECK") or "0"
     if check not in ("0", "1"):
         raise _unusable("AUTOTUNE_CHECK", check, "0 or 1")
@@ -98,9 +111,12 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
         ).absolute(),
         timeout_s=_parsed(env, "AUTOTUNE_TIMEOUT", "30s", parse_duration),
         staging_bytes=staging_bytes,
+        symmetric_bytes=symmetric_bytes,
         check=check == "1",
         rank=_whole(env, "RANK"),
         n_ranks=_whole(env, "WORLD_SIZE"),
+        local_rank=_whole(env, "LOCAL_RANK"),
+        rank_table=Path(env["RANK_TABLE_FILE"]).absolute() if env.get("RANK_TABLE_FILE") else None,
     )
 
 

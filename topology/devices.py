@@ -1,7 +1,7 @@
-"""The kinds of devices and the facts known of each. Frozen values; no behaviour beyond invariants.
+"""What a host is made of: its processors, memory and network, and the facts known of each. Frozen values.
 
-A new kind of device is a class here: its facts with their units, which of them decide a tuner's choice (and so go into
-the fingerprint), and nothing else has to change. Unknown is None.
+A kind of device is a class, here or in ``accelerators``: its facts with their units, and which of them decide a tuner's
+choice and so go into the fingerprint. ``document`` lists the classes. Unknown is None. No behaviour beyond invariants.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ class DeviceKind(enum.Enum):
     CPU = "cpu"
     NIC = "nic"
     RDMA_PORT = "rdma_port"
+    SUPER_POD = "super_pod"
+    SWITCH = "switch"
+    CARD = "card"
+    NPU = "npu"
+    GPU = "gpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +38,8 @@ class Device:
 
     Args:
         id: unique in its topology, such as ``"host0/cpu3"``.
-        parent: the smallest device that contains this one; None only for a host.
+        parent: the smallest device that contains this one; None for a host on its own, a super pod, or a switch between
+            hosts.
     """
 
     kind: ClassVar[DeviceKind]
@@ -59,6 +65,7 @@ class Host(Device):
         shm_bytes: size of the file system at /dev/shm.
         cpu_quota_cores: CPU time that the cgroup may use, in whole CPUs (1.5 is one and a half); None where unlimited.
         memory_limit_bytes: the smallest limit of the cgroup and those above it; None where unlimited.
+        name: the host's name or address, as the recording gives it.
     """
 
     kind = DeviceKind.HOST
@@ -69,6 +76,7 @@ class Host(Device):
     shm_bytes: int | None = None
     cpu_quota_cores: float | None = None
     memory_limit_bytes: int | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,11 +143,13 @@ class Cpu(Device):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nic(Device):
-    """A physical network interface.
+    """A physical network interface, inside its NUMA node or host, or inside the accelerator that it serves alone.
 
     Args:
         rate_gb_per_s: 1e9 bytes per second, as negotiated; None while there is no link or the driver does not tell.
         state: the kernel's ``operstate``.
+        address: its IP address.
+        switch_port: what it is plugged into, as ``switch-mac/port`` from LLDP.
     """
 
     kind = DeviceKind.NIC
@@ -150,6 +160,8 @@ class Nic(Device):
     rate_gb_per_s: float | None = None
     mtu_bytes: int | None = None
     state: str | None = None
+    address: str | None = None
+    switch_port: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +182,3 @@ class RdmaPort(Device):
     link_layer: str | None = None
     rate_gb_per_s: float | None = None
     state: str | None = None
-
-
-DEVICE_CLASSES: tuple[type[Device], ...] = (Host, Socket, NumaNode, Cache, Core, Cpu, Nic, RdmaPort)

@@ -18,9 +18,12 @@ from ..errors import ProbeError
 if TYPE_CHECKING:
     from .devices import Device
     from .graph import Topology
+    from .links import Link
 
 _FORM = "autotune topology 1"
 _DIGITS = 16
+_SEATS = ("cpu", "npu", "gpu")  # what ranks sit on
+_OVER_NETWORK = ("network", "rdma")
 _MAX_CACHE_BYTES = 4096
 
 
@@ -31,24 +34,39 @@ def fingerprint(topology: Topology) -> str:
 
     * a device is ``[kind, facts, parts]``. ``facts`` are the values of the device's ``decides``, in that order: the CPU
       model of a host, the distances of a NUMA node to the others in ascending order, level and size_bytes of a cache,
-      driver and rate_gb_per_s of a network interface, driver, link_layer and rate_gb_per_s of an RDMA port; null where
-      not known. ``parts`` are ``[count, device]`` for what stands inside it, equal ones counted, sorted by JSON text.
-    * ``hosts`` are such parts too.
-    * ``links`` are ``[count, [kind of source, kind of destination, kind of link]]``, sorted by their JSON text. Shared
-      memory is left out: CPUs of one host always have it, whether it was measured or not.
+      driver and rate_gb_per_s of a network interface, driver, link_layer and rate_gb_per_s of an RDMA port, chip_name
+      and memory_bytes of an NPU, model and memory_bytes of a GPU; null where not known. ``parts`` are
+      ``[count, device]`` for what stands inside it, equal ones counted, sorted by JSON text.
+    * ``hosts`` are such parts too: hosts that stand alone, super pods, switches between hosts.
+    * ``links`` are ``[count, [kind of source, kind of destination, kind of link]]``, sorted by their JSON text. Where
+      the PCIe path or the number of bonded links is known, both follow the kind, null for the other. Shared memory is
+      left out: CPUs of one host always have it, whether it was measured or not. So is a link over the network between
+      CPUs or accelerators: it stands for a measured pair, and what is wired is the network interface.
 
     The fingerprint is the first 16 hex digits of the SHA-256 of its ASCII bytes. So it covers devices and their counts,
-    who is inside whom, cache sizes and NUMA shape, and leaves out names, addresses, measured figures, memory sizes,
-    quotas, and which CPUs this process may use (``environment`` has those). CPUs that are offline are not counted and
-    links that are down have no rate: the fingerprint changes with them.
+    who is inside whom, cache sizes and NUMA shape, and leaves out names, addresses, measured figures, sizes of main
+    memory, quotas, and which CPUs this process may use (``environment`` has those). CPUs that are offline are not
+    counted and links that are down have no rate: the fingerprint changes with them.
     """
-    hosts = _counted([shape(topology, host) for host in topology.hosts])
-    kinds = [
-        [topology.device(link.src).kind.value, topology.device(link.dst).kind.value, link.kind.value]
-        for link in topology.links.values()
-        if link.kind.value != "shm"
-    ]
-    return hashlib.sha256(_text([_FORM, hosts, _counted(kinds)]).encode()).hexdigest()[:_DIGITS]
+    roots = _counted([shape(topology, device) for device in topology.devices if device.parent is None])
+    links = _counted([_wire(topology, link) for link in topology.links.values() if _is_wire(topology, link)])
+    return hashlib.sha256(_text([_FORM, roots, links]).encode()).hexdigest()[:_DIGITS]
+
+
+def _wire(topology: Topology, link: Link) -> list[Any]:
+    kinds = [topology.device(link.src).kind.value, topology.device(link.dst).kind.value, link.kind.value]
+    if link.path is None and link.n_bonded is None:
+        return kinds
+    return [*kinds, None if link.path is None else link.path.value, link.n_bonded]
+
+
+def _is_wire(topology: Topology, link: Link) -> bool:
+    """Whether a link is a part of the machine, not a path that was measured end to end."""
+    if link.kind.value == "shm":
+        return False
+    ends = (topology.device(link.src), topology.device(link.dst))
+    seats = all(device.kind.value in _SEATS for device in ends)
+    return not (seats and link.kind.value in _OVER_NETWORK)
 
 
 def shape(topology: Topology, device: Device) -> list[Any]:

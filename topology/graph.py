@@ -1,4 +1,4 @@
-"""The graph: devices inside devices, and links between them with their figures.
+"""The graph: devices inside devices, links between them with their figures, and what several links share.
 
 In: devices from a probe, links from measuring, a datasheet or the user. Out: ``Topology``, a value that answers what is
 where and how far apart. It touches no machine. Links are keyed by (source, destination); there is no matrix.
@@ -6,57 +6,15 @@ where and how far apart. It touches no machine. Links are keyed by (source, dest
 
 from __future__ import annotations
 
-import enum
-import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
+from .accelerators import Card, Gpu, Npu, SuperPod, Switch
 from .devices import Cache, Core, Cpu, Device, DeviceId, Host, NumaNode, Socket
-
-
-class LinkKind(enum.Enum):
-    """What carries the bytes."""
-
-    SHM = "shm"
-    PCIE = "pcie"
-    NETWORK = "network"
-    RDMA = "rdma"
-
-
-class Provenance(enum.Enum):
-    """Where the figures of a link come from."""
-
-    DATASHEET = "datasheet"
-    PROBE = "probe"
-    USER = "user"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """A directed connection. Bandwidth is what one sender sees with the link to itself.
-
-    Args:
-        latency_us: one way, for a message of a few bytes.
-        bandwidth_gb_per_s: 1e9 bytes per second, for long messages.
-        source: of both figures.
-    """
-
-    src: DeviceId
-    dst: DeviceId
-    kind: LinkKind
-    latency_us: float | None
-    bandwidth_gb_per_s: float | None
-    source: Provenance
-
-    def __post_init__(self) -> None:
-        if self.src == self.dst:
-            raise ValueError(f"a link from {self.src} to itself")
-        for name, figure in (("latency_us", self.latency_us), ("bandwidth_gb_per_s", self.bandwidth_gb_per_s)):
-            if figure is not None and not 0.0 < figure < math.inf:
-                raise ValueError(f"link {self.src} to {self.dst}: {name} is {figure}, which is not above 0")
+from .links import Link, SharedResource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,17 +45,21 @@ _D = TypeVar("_D", bound=Device)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """One or more hosts.
+    """One or more hosts, and what stands between them.
 
     Args:
         devices: parents stand before what they contain.
         links: by (source, destination).
+        shared: limits over several links; those of one link are in the link.
         unseen: what the probe could not see or did not count, in words for people.
+        contradictions: where two sources disagree, in words for people.
     """
 
     devices: tuple[Device, ...]
     links: Mapping[tuple[DeviceId, DeviceId], Link] = field(default_factory=dict)
+    shared: tuple[SharedResource, ...] = ()
     unseen: tuple[str, ...] = ()
+    contradictions: tuple[str, ...] = ()
     _by_id: dict[DeviceId, Device] = field(init=False, repr=False, compare=False)
     _children: dict[DeviceId, list[Device]] = field(init=False, repr=False, compare=False)
     _n_cpus: dict[DeviceId, int] = field(init=False, repr=False, compare=False)
@@ -108,12 +70,10 @@ class Topology:
         for device in self.devices:
             if device.id in by_id:
                 raise ValueError(f"two devices are called {device.id}")
-            if (device.parent is None) != isinstance(device, Host):
-                raise ValueError(f"{device.id}: a host has no parent, and everything else has one")
-            if device.parent is not None and device.parent not in by_id:
+            parent = None if device.parent is None else by_id.get(device.parent)
+            if device.parent is not None and parent is None:
                 raise ValueError(f"{device.id}: its parent {device.parent} does not stand before it")
-            if isinstance(device, Cpu) and not isinstance(by_id.get(device.parent or ""), Core):
-                raise ValueError(f"{device.id}: a CPU stands inside a core, not inside {device.parent}")
+            _check_place(device, parent)
             by_id[device.id] = device
             children.setdefault(device.parent or "", []).append(device)
         for node in self.of(NumaNode):
@@ -126,6 +86,14 @@ class Topology:
             for end in key:
                 if end not in by_id:
                     raise ValueError(f"the link from {link.src} to {link.dst}: there is no device {end}")
+        names: set[str] = set()
+        for resource in self.shared:
+            if resource.name in names:
+                raise ValueError(f"two shared resources are called {resource.name}")
+            names.add(resource.name)
+            for end in (*resource.senders, *resource.receivers):
+                if end not in by_id:
+                    raise ValueError(f"shared {resource.name}: there is no device {end}")
         object.__setattr__(self, "links", MappingProxyType(dict(sorted(self.links.items()))))
         object.__setattr__(self, "_by_id", by_id)
         object.__setattr__(self, "_children", children)
@@ -173,6 +141,53 @@ class Topology:
         )
 
     @property
+    def pinning_order(self) -> tuple[Cpu, ...]:
+        """The CPUs that ranks are pinned to, host by host: one of each core first, then their siblings."""
+        order: list[tuple[int, Cpu]] = []
+        threads: dict[DeviceId | None, int] = {}
+        for cpu in self.allowed_cpus:
+            order.append((threads.setdefault(cpu.parent, 0), cpu))
+            threads[cpu.parent] += 1
+        at = {host.id: index for index, host in enumerate(self.hosts)}
+        return tuple(cpu for _, cpu in sorted(order, key=lambda item: (at[self.host_of(item[1].id).id], item[0])))
+
+    def accelerators(self, host_id: DeviceId | None = None) -> tuple[Npu | Gpu, ...]:
+        """NPUs and GPUs by number, of one host or host by host."""
+        hosts = [host.id for host in self.hosts] if host_id is None else [host_id]
+        return tuple(device for host in hosts for device in sorted(self._dies(host), key=lambda device: device.number))
+
+    def _dies(self, host: DeviceId) -> list[Npu | Gpu]:
+        return [*self.within(host, Npu), *self.within(host, Gpu)]
+
+    def rank_devices(self) -> tuple[Device, ...]:
+        """What ranks sit on: the accelerators; without any, the CPUs in pinning order."""
+        return self.accelerators() or self.pinning_order
+
+    def host_of(self, device_id: DeviceId) -> Host:
+        """The host that a device stands in, the device itself included.
+
+        Raises:
+            ValueError: it stands in none: a super pod, a switch between hosts.
+        """
+        for device in self._above(self._by_id[device_id]):
+            if isinstance(device, Host):
+                return device
+        raise ValueError(f"{device_id} stands in no host")
+
+    def constraints(self) -> Iterator[SharedResource]:
+        """Every limit as one kind of value: the links whose bandwidth is known, then what several share."""
+        for link in self.links.values():
+            if link.bandwidth_gb_per_s is not None:
+                yield SharedResource(
+                    name=f"{link.src} to {link.dst}",
+                    senders=(link.src,),
+                    receivers=(link.dst,),
+                    bandwidth_gb_per_s=link.bandwidth_gb_per_s,
+                    source=link.source,
+                )
+        yield from self.shared
+
+    @property
     def n_cores(self) -> int:
         """Physical cores on which this process may run."""
         return len({cpu.parent for cpu in self.allowed_cpus})
@@ -197,11 +212,14 @@ class Topology:
         link = self.links.get((a.id, b.id))
         if link is not None and link.bandwidth_gb_per_s is not None:
             return link.bandwidth_gb_per_s
-        wanted = self.distance(a, b)
+        return self.class_bandwidth(self.distance(a, b))
+
+    def class_bandwidth(self, distance: Distance) -> float | None:
+        """GB/s (1e9 bytes) between CPUs so far apart: the median of the links that are; None without one."""
         figures = [
             link.bandwidth_gb_per_s
             for link in self.links.values()
-            if link.bandwidth_gb_per_s is not None and self.link_distance(link) == wanted
+            if link.bandwidth_gb_per_s is not None and self.link_distance(link) == distance
         ]
         return statistics.median(figures) if figures else None
 
@@ -224,6 +242,28 @@ class Topology:
         while chain[-1].parent is not None:
             chain.append(self._by_id[chain[-1].parent])
         return chain
+
+
+def _check_place(device: Device, parent: Device | None) -> None:
+    """ValueError where a device cannot stand inside this parent."""
+    match device:
+        case SuperPod():
+            fault = None if parent is None else "a super pod has no parent"
+        case Host():
+            fault = None if parent is None or isinstance(parent, SuperPod) else "a host stands alone or in a super pod"
+        case Switch():
+            alone = parent is None or isinstance(parent, SuperPod | Host | NumaNode | Switch)
+            fault = None if alone else "a switch stands alone, or in a super pod, host, NUMA node or switch"
+        case Cpu():
+            fault = None if isinstance(parent, Core) else "a CPU stands inside a core"
+        case Npu() | Gpu():
+            near = isinstance(parent, Card | NumaNode | Host | Switch | Socket)
+            fault = None if near else "an accelerator stands in a card, NUMA node, socket, switch or host"
+        case _:
+            inside = parent is not None and not isinstance(parent, SuperPod)
+            fault = None if inside else "only a host, a super pod and a switch between hosts stand in no host"
+    if fault is not None:
+        raise ValueError(f"{device.id}: {fault}, not inside {'nothing' if device.parent is None else device.parent}")
 
 
 def _common_name(common: Device | None, above_a: list[Device], above_b: list[Device]) -> str:

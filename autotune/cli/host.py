@@ -2,35 +2,103 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import UsageError
 from ..units import format_bytes
 from .options import AsJson, one_rank_count, without_password
-from .output import say, show, show_json, show_text
+from .output import say, show, show_json, show_text, write_file
 
 if TYPE_CHECKING:
     from ..settings import Settings
+    from ..topology.graph import Topology
 
 
-def probe(as_json: AsJson = False) -> None:
-    """Read this host and measure between its cores.
+def probe(
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH...", help="More folders and files, after --from.")
+    ] = None,
+    sources: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from", metavar="PATH", help="Not this host: recordings or outputs of others, as folders or files."
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="DIR", help="Write what was read to DIR/recording.json.")
+    ] = None,
+    no_measure: Annotated[bool, typer.Option("--no-measure", help="Read only, and measure nothing.")] = False,
+    backend: Annotated[
+        str, typer.Option("--backend", metavar="NAME", help="What carries the messages measured: native or torch.")
+    ] = "native",
+    as_json: AsJson = False,
+    as_matrix: Annotated[bool, typer.Option("--matrix", help="Print the matrix of links, not the tree.")] = False,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the topology as an SVG file.")] = None,
+) -> None:
+    """Read this host and measure between its cores, or build a topology from recordings.
 
     The fingerprint is remembered until the next boot, so that select() finds this host's table.
     """
-    import json
+    from ..probing import gather
 
+    topology: Topology | None
+    if sources:
+        _refuse("is about this host, and --from about others", save is not None, "--save")
+        topology = gather([*sources, *(more or ())])
+    else:
+        _refuse("comes after --from", bool(more), "PATH")
+        topology = _probed(save=save, measure=not no_measure, backend=backend)
+    if topology is not None:
+        _show_topology(topology, as_json=as_json, as_matrix=as_matrix, svg=svg)
+
+
+def _refuse(why: str, given: bool, what: str) -> None:
+    if given:
+        raise UsageError(f"{what!r} {why}", remedy="see: autotune probe --help")
+
+
+def _probed(*, save: Path | None, measure: bool, backend: str) -> Topology | None:
+    """This host, alone or in its rank table or job; None on the ranks of a job that print nothing."""
     from ..probing import probe as probe_host
     from ..settings import read
+    from ..topology.recordings import save as save_recording
+
+    settings = read()
+    is_first = settings.rank in (None, 0)
+    said = say if is_first else lambda _: None
+    found = probe_host(settings, measure=measure, backend=backend, progress=said)
+    if not is_first:
+        return None
+    if save is not None:
+        say(f"recorded in {save_recording(found.recording, save)}")
+    return found.cluster
+
+
+def _show_topology(topology: Topology, *, as_json: bool, as_matrix: bool, svg: Path | None) -> None:
+    """The topology in the form asked for, and as a picture if one is wanted."""
+    import json
+
     from ..topology.document import to_json
+    from ..topology.fingerprint import fingerprint
+    from ..topology.matrix_view import matrix
     from ..topology.render import tree
 
-    found = probe_host(read(), progress=say)
+    if svg is not None:
+        from ..report.topology_picture import topology_svg
+
+        write_file(str(svg), topology_svg(topology))
+        say(f"drawn in {svg}")
     if as_json:
-        show_json({"fingerprint": found.fingerprint, "topology": json.loads(to_json(found.topology))})
+        show_json({"fingerprint": fingerprint(topology), "topology": json.loads(to_json(topology))})
+    elif as_matrix and (text := matrix(topology)):
+        show_text(text)
+    elif as_matrix:
+        say("no matrix: there are fewer than two accelerators, and fewer than two NUMA nodes")
     else:
-        show_text(tree(found.topology))
+        show_text(tree(topology))
 
 
 def doctor(
@@ -81,7 +149,10 @@ def _values_in_force(found: Settings) -> dict[str, str | None]:
         "AUTOTUNE_RUNTIME_DIR": str(found.runtime_dir),
         "AUTOTUNE_TIMEOUT": f"{found.timeout_s:g}s",
         "AUTOTUNE_STAGING": format_bytes(found.staging_bytes),
+        "AUTOTUNE_SYMMETRIC": format_bytes(found.symmetric_bytes),
         "AUTOTUNE_CHECK": str(int(found.check)),
         "RANK": None if found.rank is None else str(found.rank),
         "WORLD_SIZE": None if found.n_ranks is None else str(found.n_ranks),
+        "LOCAL_RANK": None if found.local_rank is None else str(found.local_rank),
+        "RANK_TABLE_FILE": None if found.rank_table is None else str(found.rank_table),
     }

@@ -33,6 +33,10 @@ def run(
     ] = None,
     sizes: Annotated[str | None, typer.Option("--sizes", metavar="SIZES", help="Such as 8-64MiB or 4K,1M.")] = None,
     ranks: Annotated[str | None, typer.Option("--ranks", metavar="N,N", help="Rank counts, such as 2,4.")] = None,
+    memory: Annotated[
+        list[str] | None,
+        typer.Option("--memory", metavar="KIND", help="private or symmetric buffers; may be repeated for both."),
+    ] = None,
     budget: Annotated[
         str | None, typer.Option("--budget", metavar="TIME", help="The most time for measuring, such as 90s or 2m.")
     ] = None,
@@ -54,7 +58,7 @@ def run(
     from ..run import run_plan
 
     settings = settings_with(db)
-    chosen = _plan(plan, quick=quick, collective=collective, sizes=sizes, ranks=ranks, budget=budget)
+    chosen = _plan(plan, quick=quick, collective=collective, sizes=sizes, ranks=ranks, memory=memory, budget=budget)
     if dry_run:
         return _show_plan(chosen, settings, as_json=as_json)
     try:
@@ -89,10 +93,11 @@ def _plan(
     collective: list[str] | None,
     sizes: str | None,
     ranks: str | None,
+    memory: list[str] | None,
     budget: str | None,
 ) -> Plan:
-    from ..plan import default_plan, load_plan, parse_collective, quick_plan
-    from ..topology.probes.linux import collect, parse
+    from ..plan import default_plan, load_plan, parse_collective, parse_memory, quick_plan
+    from ..topology.host import collect, parse
     from ..units import parse_duration, parse_ranks, parse_sizes
 
     if path is not None and quick:
@@ -103,6 +108,7 @@ def _plan(
         collectives=[parse_collective(word) for word in collective or ()],
         sizes=None if sizes is None else parse_sizes(sizes),
         ranks=None if ranks is None else parse_ranks(ranks),
+        memories=[parse_memory(word) for word in memory or ()],
         budget_s=None if budget is None else parse_duration(budget),
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from autotune.topology.recording_file import from_json
 
 MACHINES = Path(__file__).parents[1] / "golden" / "machines"
 
@@ -16,8 +17,8 @@ def recorded() -> Callable[[str], dict[str, str]]:
     """A fresh copy of the recording of a machine, by its name."""
 
     def load(name: str) -> dict[str, str]:
-        recording: dict[str, str] = json.loads((MACHINES / name / "recording.json").read_text("utf-8"))
-        return recording
+        file = MACHINES / name / "recording.json"
+        return from_json(file.read_text("utf-8"), str(file))
 
     return load
 

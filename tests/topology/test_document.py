@@ -9,35 +9,35 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from topology_strategies import links, topologies
 
 from autotune.errors import ProbeError
 from autotune.topology.document import from_json, to_json
-from autotune.topology.graph import Link, LinkKind, Provenance
+from autotune.topology.graph import Topology
+from autotune.topology.links import Link
 from autotune.topology.probes.linux import parse
 
 Recorded = Callable[[str], dict[str, str]]
 
-FIGURES = st.none() | st.floats(min_value=1e-6, max_value=1e6)
-ENDS = [f"host0/cpu{cpu}" for cpu in range(8)] + ["host0/net-ens5", "host0/numa0"]
+CPU_ENDS = [f"host0/cpu{cpu}" for cpu in range(8)] + ["host0/net-ens5", "host0/numa0"]
 
 
-@st.composite
-def links(draw: st.DrawFn) -> Link:
-    src, dst = draw(st.lists(st.sampled_from(ENDS), min_size=2, max_size=2, unique=True))
-    return Link(
-        src=src,
-        dst=dst,
-        kind=draw(st.sampled_from(LinkKind)),
-        latency_us=draw(FIGURES),
-        bandwidth_gb_per_s=draw(FIGURES),
-        source=draw(st.sampled_from(Provenance)),
-    )
-
-
-@given(measured=st.lists(links(), max_size=6))
+@given(measured=st.lists(links(CPU_ENDS), max_size=6))
 def test_round_trip(recorded: Recorded, measured: list[Link]) -> None:
     topology = parse(recorded("overlapping-numa")).with_links(measured)
     assert from_json(to_json(topology)) == topology
+
+
+@given(topology=topologies())
+def test_round_trip_of_clusters(topology: Topology) -> None:
+    assert from_json(to_json(topology)) == topology
+
+
+def test_a_text_of_version_1_is_read(recorded: Recorded) -> None:
+    topology = parse(recorded("two-sockets-smt-roce"))
+    document = json.loads(to_json(topology))
+    assert document.pop("shared") == document.pop("contradictions") == []
+    assert from_json(json.dumps(document | {"schema_version": 1})) == topology
 
 
 def test_one_device_a_line(recorded: Recorded) -> None:
@@ -58,10 +58,16 @@ def measured_link(**facts: object) -> dict[str, object]:
     return {"src": "host0/cpu0", "dst": "host0/cpu1", "kind": "shm", "source": "probe", **facts}
 
 
+def limit(**facts: object) -> dict[str, object]:
+    ends = {"senders": ["host0/cpu0"], "receivers": ["host0/cpu1"]}
+    return {"name": "root", **ends, "bandwidth_gb_per_s": 7, "source": "user", **facts}
+
+
 @pytest.mark.parametrize(
     ("edit", "path"),
     [
-        (lambda d: d.update(schema_version=2), r"\$\.schema_version is 2; allowed is 1"),
+        (lambda d: d.update(schema_version=3), r"\$\.schema_version is 3; allowed is 1 or 2"),
+        (lambda d: d.update(schema_version=1), r"\$\.(shared|contradictions) is \[\]; allowed is nothing here"),
         (lambda d: d.update(schema_version=True), r"\$\.schema_version is True"),
         (lambda d: d.pop("links"), r"\$ is \"an object without 'links'\""),
         (lambda d: d.update(names=[]), r"\$\.names"),
@@ -88,6 +94,20 @@ def measured_link(**facts: object) -> dict[str, object]:
         (lambda d: d["links"].append(measured_link(latency_us=0)), "latency_us is 0"),
         (lambda d: d["links"].append(measured_link(dst="host0/cpu99")), "there is no device host0/cpu99"),
         (lambda d: d["links"].extend([measured_link()] * 2), r"\$\.links\[1\] is 'host0/cpu0 to host0/cpu1'"),
+        (lambda d: d["links"].append(measured_link(kind="pcie", path="near")), r"\$\.links\[0\]\.path is 'near'.*pix"),
+        (
+            lambda d: d["links"].append(measured_link(path="pix")),
+            r"\$\.links\[0\]: .* path is of PCIe links, not of shm",
+        ),
+        (lambda d: d["links"].append(measured_link(n_bonded=0)), "n_bonded is 0"),
+        (lambda d: d["shared"].append(limit(senders=["host0/cpu99"])), "there is no device host0/cpu99"),
+        (lambda d: d["shared"].append(limit(receivers=[])), r"\$\.shared\[0\]: shared root: receivers are \(\)"),
+        (lambda d: d["shared"].append(limit(bandwidth_gb_per_s=0)), "bandwidth_gb_per_s is 0"),
+        (
+            lambda d: d["shared"].append({"name": "root"}),
+            r"\$\.shared\[0\] is \"an object without 'bandwidth_gb_per_s'\"",
+        ),
+        (lambda d: d["shared"].extend([limit()] * 2), "two shared resources are called root"),
         (lambda d: d["unseen"].append(3), r"\$\.unseen\[0\]|\$\.unseen\[1\]"),
     ],
 )

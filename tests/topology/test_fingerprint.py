@@ -6,6 +6,7 @@ import json
 import re
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import ProbeError
+from autotune.topology.accelerators import Npu
+from autotune.topology.devices import Device, Host
 from autotune.topology.fingerprint import cached_fingerprint, fingerprint, remember_fingerprint
-from autotune.topology.graph import Link, LinkKind, Provenance
+from autotune.topology.graph import Topology
+from autotune.topology.links import Link, LinkKind, PciePath, Provenance
+from autotune.topology.machines import machine
 from autotune.topology.probes.linux import parse
 
 Recorded = Callable[[str], dict[str, str]]
@@ -133,6 +138,73 @@ def test_another_kind_of_link_changes_it(recorded: Recorded) -> None:
         source=Provenance.DATASHEET,
     )
     assert fingerprint(topology.with_links([link])) != fingerprint(topology)
+
+
+def dies(n: int = 4, **facts: object) -> list[Device]:
+    made = [Npu(**{"id": f"h/npu{n}", "parent": "h", "number": n, "chip_name": "910B3", **facts}) for n in range(n)]
+    return [Host(id="h", parent=None), *made]
+
+
+def joined(a: int, b: int, **facts: object) -> Link:
+    ends = {"src": f"h/npu{a}", "dst": f"h/npu{b}", "latency_us": None, "bandwidth_gb_per_s": None}
+    return Link(**{**ends, "kind": LinkKind.HCCS, "source": Provenance.PROBE, **facts})
+
+
+def accelerated(devices: list[Device], *links: Link) -> str:
+    return fingerprint(Topology(devices=tuple(devices), links={(link.src, link.dst): link for link in links}))
+
+
+def test_of_accelerators_is_the_same_for_ever() -> None:
+    assert accelerated(dies(), joined(0, 1), joined(2, 3, kind=LinkKind.PCIE, path=PciePath.PIX)) == "8ff45a599f6e7c29"
+
+
+@pytest.mark.parametrize(
+    ("devices", "link"),
+    [
+        (dies(health="Warning"), joined(0, 1)),
+        (dies(bus_id="0000:9D:00.0"), joined(0, 1)),
+        (dies(address="192.0.2.1", super_device_id="37748736", physical_id=3), joined(0, 1)),
+        (
+            [
+                replace(device, id=device.id.replace("h/", "")) if device.parent else replace(device, name="hosta")
+                for device in dies()
+            ],
+            joined(0, 1, src="npu0", dst="npu1"),
+        ),
+        (dies(), joined(2, 3)),
+        (dies(), joined(0, 1, latency_us=2.0, bandwidth_gb_per_s=18.0, source=Provenance.DATASHEET)),
+    ],
+    ids=["health", "bus", "addresses", "names", "which pair", "figures"],
+)
+def test_of_accelerators_leaves_out(devices: list[Device], link: Link) -> None:
+    assert accelerated(devices, link) == accelerated(dies(), joined(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("devices", "link"),
+    [
+        (dies(chip_name="910B4"), joined(0, 1)),
+        (dies(memory_bytes=1 << 36), joined(0, 1)),
+        (dies(5), joined(0, 1)),
+        (dies(), joined(0, 1, kind=LinkKind.SIO)),
+        (dies(), joined(0, 1, n_bonded=2)),
+        (dies(), joined(0, 1, kind=LinkKind.PCIE)),
+        (dies(), joined(0, 1, kind=LinkKind.PCIE, path=PciePath.PIX)),
+    ],
+    ids=["chip", "memory", "count", "kind", "bonded", "PCIe", "path"],
+)
+def test_of_accelerators_changes_with(devices: list[Device], link: Link) -> None:
+    seen = {accelerated(dies(), joined(0, 1)), accelerated(devices, link)}
+    assert len(seen) == 2
+    assert accelerated(dies(), joined(0, 1, kind=LinkKind.PCIE, path=PciePath.SYS)) not in seen
+
+
+def test_a_measured_way_over_the_network_is_no_wire() -> None:
+    topology = machine("atlas-800t-a2", n_hosts=2)
+    measured = joined(0, 1, src="host0/npu0", dst="host1/npu0", kind=LinkKind.RDMA, latency_us=3.0)
+    assert fingerprint(topology.with_links([measured])) == fingerprint(topology)
+    wire = replace(measured, src="host0/net-roce0", dst="host1/net-roce0")
+    assert fingerprint(topology.with_links([wire])) != fingerprint(topology)
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.topology.devices import Cache, Core, Cpu, Device, Host, NumaNode
-from autotune.topology.graph import Link, LinkKind, Provenance, Topology
+from autotune.topology.accelerators import Card, Npu, SuperPod, Switch
+from autotune.topology.devices import Cache, Core, Cpu, Device, Host, Nic, NumaNode
+from autotune.topology.graph import Topology
+from autotune.topology.links import Link, LinkKind, PciePath, Provenance, SharedResource
 from autotune.topology.probes.linux import parse
 
 Recorded = Callable[[str], dict[str, str]]
@@ -26,10 +28,15 @@ def link(src: str, dst: str, gb_per_s: float | None = 10.0, source: Provenance =
     ("devices", "fault"),
     [
         ((HOST, HOST), "two devices are called h"),
-        ((HOST, replace(CORE, parent=None)), "everything else has one"),
-        ((HOST, Host(id="i", parent="h")), "a host has no parent"),
+        ((HOST, replace(CORE, parent=None)), "stand in no host"),
+        ((HOST, Host(id="i", parent="h")), "a host stands alone or in a super pod"),
         ((CORE, HOST), "its parent h does not stand before it"),
         ((HOST, replace(CPU, parent="h")), "a CPU stands inside a core"),
+        ((HOST, SuperPod(id="s", parent="h")), "a super pod has no parent"),
+        ((HOST, CORE, Switch(id="w", parent="c")), "a switch stands alone"),
+        ((HOST, CORE, Npu(id="d", parent="c", number=0)), "an accelerator stands in a card"),
+        ((SuperPod(id="s", parent=None), Npu(id="d", parent="s", number=0)), "an accelerator stands in a card"),
+        ((SuperPod(id="s", parent=None), Card(id="k", parent="s")), "stand in no host"),
         ((HOST, NumaNode(id="n", parent="h", number=0, distances=(("m", 20),))), "its distance to m"),
     ],
 )
@@ -129,3 +136,77 @@ def test_only_cores_that_may_be_used_count(recorded: Recorded) -> None:
     assert topology.n_cores == 2
     assert [cpu.number for cpu in topology.allowed_cpus] == [4, 5]
     assert len(topology.of(Core)) == 16
+
+
+def die(number: int, parent: str) -> Npu:
+    return Npu(id=f"{parent}/npu{number}", parent=parent, number=number)
+
+
+CLUSTER = (
+    SuperPod(id="s", parent=None),
+    Switch(id="plane", parent="s"),
+    Host(id="b", parent="s"),
+    die(9, "b"),
+    die(10, "b"),
+    Host(id="a", parent="s"),
+    die(1, "a"),
+    die(0, "a"),
+    Nic(id="nic", parent="a/npu0", name="roce0"),
+    Core(id="c", parent="a"),
+    Cpu(id="p", parent="c", number=0, allowed=True),
+    Switch(id="leaf", parent=None),
+)
+
+
+def test_accelerators_by_number_host_by_host() -> None:
+    topology = Topology(devices=CLUSTER)
+    ids = ["b/npu9", "b/npu10", "a/npu0", "a/npu1"]
+    assert [device.id for device in topology.accelerators()] == ids
+    assert [device.id for device in topology.accelerators("a")] == ids[2:]
+    assert topology.rank_devices() == topology.accelerators()
+
+
+def test_without_accelerators_ranks_sit_on_cpus(recorded: Recorded) -> None:
+    topology = parse(recorded("two-sockets-smt-roce"))
+    assert [device.id for device in topology.rank_devices()][:17:16] == ["host0/cpu0", "host0/cpu16"]
+    assert set(topology.rank_devices()) == set(topology.allowed_cpus)
+
+
+def test_host_of_what_stands_in_one() -> None:
+    topology = Topology(devices=CLUSTER)
+    assert topology.host_of("nic").id == topology.host_of("a").id == "a"
+    with pytest.raises(ValueError, match="plane stands in no host"):
+        topology.host_of("plane")
+
+
+def test_links_and_shared_limits_are_one_kind_of_constraint() -> None:
+    root = SharedResource(
+        name="root", senders=("a/npu0", "a/npu1"), receivers=("leaf",), bandwidth_gb_per_s=5.0, source=Provenance.USER
+    )
+    known, unknown = link("a/npu0", "a/npu1", 7.0), link("a/npu1", "a/npu0", None)
+    topology = Topology(devices=CLUSTER, links={(x.src, x.dst): x for x in (known, unknown)}, shared=(root,))
+    assert list(topology.constraints()) == [
+        SharedResource(
+            name="a/npu0 to a/npu1",
+            senders=("a/npu0",),
+            receivers=("a/npu1",),
+            bandwidth_gb_per_s=7.0,
+            source=Provenance.PROBE,
+        ),
+        root,
+    ]
+
+
+def test_a_path_is_of_pcie_and_bonds_are_counted_from_one() -> None:
+    with pytest.raises(ValueError, match="path is of PCIe links, not of shm"):
+        replace(link("p", "q"), path=PciePath.PIX)
+    with pytest.raises(ValueError, match="n_bonded is 0"):
+        replace(link("p", "q"), n_bonded=0)
+
+
+@pytest.mark.parametrize("side", ["senders", "receivers"])
+@pytest.mark.parametrize("ends", [(), ("p", "p")])
+def test_a_shared_limit_has_both_sides(side: str, ends: tuple[str, ...]) -> None:
+    both = {"senders": ("p",), "receivers": ("q",), side: ends}
+    with pytest.raises(ValueError, match=f"shared root: {side}"):
+        SharedResource(name="root", **both, bandwidth_gb_per_s=1.0, source=Provenance.USER)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
+from autotune.topology.cluster import build
 from autotune.topology.graph import Topology
-from autotune.topology.pairs import representative_pairs
+from autotune.topology.pairs import representative_pairs, seat_pairs
 from autotune.topology.probes.linux import parse
+from autotune.topology.recordings import Found, RecordedHost, load
 
 Recorded = Callable[[str], dict[str, str]]
+MACHINES = Path(__file__).parents[1] / "golden" / "machines"
 
 
 def numbers(topology: Topology) -> list[tuple[int, int, str]]:
@@ -68,3 +72,37 @@ def test_one_cpu_has_no_pair(recorded: Recorded) -> None:
 def test_threads_of_one_core_are_a_pair_where_only_they_may_be_used(recorded: Recorded) -> None:
     recording = recorded("two-sockets-smt-roce") | {"/proc/self/status": "Cpus_allowed_list:\t3,19"}
     assert numbers(parse(recording)) == [(3, 19, "same core")]
+
+
+def test_seats_of_a_super_pod_show_every_class_of_link_once_or_twice() -> None:
+    topology = build(load([MACHINES / "cluster-a3-super-pod" / "recording"]))
+    seats = topology.rank_devices()
+    assert [(pair.words, pair.a, pair.b) for pair in seat_pairs(topology, seats)] == [
+        ("same host, sio", 0, 1),
+        ("same host, sio", 2, 3),
+        ("same host, hccs_sw", 0, 2),
+        ("same host, hccs_sw", 1, 3),
+        ("other host, hccs_sw hccs_sw", 0, 4),
+        ("other host, hccs_sw hccs_sw", 8, 15),
+        ("same host, hccs_sw hccs_sw", 4, 5),
+        ("same host, hccs_sw hccs_sw", 14, 15),
+        ("other host, rdma rdma", 4, 8),
+        ("other host, rdma rdma", 0, 15),
+    ]
+
+
+def test_cpus_of_two_hosts_are_near_first(recorded: Recorded) -> None:
+    found = Found(hosts=tuple(RecordedHost(name=name, recording=recorded("virtual-machine")) for name in "ab"))
+    topology = build(found)
+    pairs = seat_pairs(topology, topology.rank_devices())
+    assert [(pair.words, pair.a, pair.b) for pair in pairs] == [
+        ("same L3", 0, 1),
+        ("same L3", 2, 3),
+        ("other host, way unknown", 0, 2),
+        ("other host, way unknown", 0, 3),
+    ]
+
+
+def test_one_seat_has_no_pair(recorded: Recorded) -> None:
+    topology = parse(recorded("virtual-machine"))
+    assert seat_pairs(topology, topology.rank_devices()[:1]) == []

@@ -1,4 +1,4 @@
-"""Network interfaces and RDMA ports, from /sys/class/net and /sys/class/infiniband. Addresses are never read.
+"""Network interfaces and RDMA ports, from /sys/class/net and /sys/class/infiniband. Their addresses are never read.
 
 Virtual interfaces (loopback, bridges, veth, bonds, software RDMA) and the virtual functions of a physical device come
 and go with containers, so they are named but not counted.
