@@ -1,25 +1,27 @@
-"""A machine that nobody owns: times from a formula, seeded noise, faults on demand. The tuning loop is tested on it.
+"""A machine that nobody owns: times from the cost model, seeded noise, faults on demand. The loop is tested on it.
 
 In:  problems and configs, a `Machine`, a seed.
 Out: the outcomes that a `measure.Backend` gives, and the seconds that measuring them would have taken.
 May not touch: clocks, processes, global random state. A sample is a function of seed, problem, config, kind and batch,
 so that a run that is continued sees the samples that it would have seen.
 
-The formula is alpha-beta with pipelining (Hockney 1994; Thakur, Rabenseifner and Gropp 2005): a schedule of L steps
-that sends W times the message, cut into s slices, takes (L + s - 1) (alpha + W bytes / (L s beta)).
+Times are prices of ``cost``, by default on a switch that never blocks; any other cost model does, such as one derived
+from a topology.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..cost import CostModel, NetworkModel, NetworkParameters, crossbar
 from ..measure import Failure, Outcome, Timing, batch_calls
 from ..space import native_candidates
 from ..table import DefaultRow, DefaultRules
-from ..types import Collective, Config, Problem, SampleKind
+from ..types import Collective, Config, Layout, Problem, SampleKind
 
 NAME = "simulated"
 DEFAULT = Config(algorithm="direct", segment_bytes=256 << 10)
@@ -30,14 +32,15 @@ _ROUND_TRIP_S = 100e-6  # telling the ranks what to do
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The simulated host.
+    """The simulated machine.
 
     Args:
-        latency_us: alpha, the cost of one message.
-        bandwidth_gb_per_s: beta, 1e9 bytes per second.
+        latency_us: of a message over the switch.
+        bandwidth_gb_per_s: of each rank's port, each way; 1e9 bytes per second.
         noise: standard deviation of the log of a sample.
         spike_rate: how often a sample is ten times too slow, as after losing the processor.
         slow_phase_rate: how often a whole round runs at a third of the speed.
+        models: from a number of ranks to a cost model, in place of the switch.
     """
 
     latency_us: float = 1.0
@@ -45,22 +48,28 @@ class Machine:
     noise: float = 0.05
     spike_rate: float = 0.0
     slow_phase_rate: float = 0.0
+    models: Callable[[int], CostModel] | None = None
+
+    def model(self, n_ranks: int) -> CostModel:
+        """The cost model of so many ranks."""
+        if self.models is not None:
+            return self.models(n_ranks)
+        return _on_a_switch(n_ranks, self.latency_us, self.bandwidth_gb_per_s)
 
 
+@functools.lru_cache(maxsize=64)
+def _on_a_switch(n_ranks: int, latency_us: float, bandwidth_gb_per_s: float) -> NetworkModel:
+    return NetworkModel(
+        fabric=crossbar(n_ranks, gb_per_s=bandwidth_gb_per_s, latency_us=latency_us),
+        layout=Layout(order=tuple(range(n_ranks))),
+        parameters=NetworkParameters(call_us=0.0, message_us=0.1 * latency_us),
+    )
+
+
+@functools.lru_cache(maxsize=65536)
 def model_us(machine: Machine, problem: Problem, config: Config) -> float:
-    """Microseconds of one call without noise."""
-    n_ranks = problem.key.n_ranks
-    steps, traffic = _shape(config.algorithm, n_ranks)
-    if problem.key.collective is Collective.ALL_REDUCE:
-        steps, traffic = 2 * steps, 2 * traffic
-    slices = slices_of(problem, config)
-    piece_us = traffic * problem.message_bytes / (steps * slices) / (machine.bandwidth_gb_per_s * 1e3)
-    return (steps + slices - 1) * (machine.latency_us + piece_us)
-
-
-def slices_of(problem: Problem, config: Config) -> int:
-    """How many slices a config cuts the message into."""
-    return max(1, math.ceil(problem.message_bytes / (config.segment_bytes or problem.message_bytes or 1)))
+    """Microseconds of one call without noise; rounded, so that configs that do the same are equal."""
+    return round(machine.model(problem.key.n_ranks).price(problem, config).time_us, 6)
 
 
 def simulated_defaults(config: Config = DEFAULT) -> DefaultRules:
@@ -98,10 +107,11 @@ class SimulatedBackend:
         self.n_samples = 0
 
     def candidates(self, problem: Problem) -> tuple[Config, ...]:
+        model = self._machine.model(problem.key.n_ranks)
         return native_candidates(
             problem,
-            names=lambda collective, n_ranks: _ALGORITHMS,
-            slices=lambda config: slices_of(problem, config),
+            names=lambda collective, n_ranks: model.algorithms(collective),
+            slices=lambda config: model.slices(problem, config),
             preferred=(self._default, REFERENCE),
         )
 
@@ -139,25 +149,3 @@ class SimulatedBackend:
         calls = batch_calls(true_us)
         self.elapsed_s += _ROUND_TRIP_S + (1 + _HANDLING) * time_us * calls * 1e-6
         return Timing(time_us=time_us, batch_calls=calls)
-
-
-_ALGORITHMS = ("ring", "direct", "flat", "tree", "chain", "recursive_halving_doubling")
-
-
-def _shape(algorithm: str, n_ranks: int) -> tuple[int, float]:
-    """Steps, and bytes that the busiest rank sends as a multiple of the message, for one way through the ranks."""
-    others, depth = max(1, n_ranks - 1), max(1, math.ceil(math.log2(n_ranks)))
-    share = others / n_ranks
-    match algorithm:
-        case "ring":
-            return others, share
-        case "direct":
-            return 1, 1.1 * share  # everybody sends to everybody: links collide
-        case "flat":
-            return 1, float(others)
-        case "tree":
-            return depth, float(depth)
-        case "chain":
-            return others, 1.0
-        case _:
-            return depth, share

@@ -76,7 +76,7 @@ def test_identical_configs_leave_the_default(run: Run) -> None:
 
 
 def test_winner_default_and_reference_have_nine_confirm_rounds_and_steady_ones(run: Run) -> None:
-    best = Config(algorithm="tree", segment_bytes=64 << 10)
+    best = Config(algorithm="bruck", segment_bytes=64 << 10)
     run.tune([CELL], SimulatedBackend(time_us=lambda p, c: 80.0 if c == best else 100.0), effort=QUICK)
     trials = run.store.trials()
     finalists = [trial for trial in trials if picked(trial, Phase.CONFIRM)]
@@ -254,11 +254,11 @@ def test_a_proposer_may_enter_configs_one_by_one(run: Run) -> None:
 
 
 def test_another_default_is_the_opponent(run: Run) -> None:
-    slow = Config(algorithm="chain", segment_bytes=16 << 10)
-    run.tune([CELL], SimulatedBackend(default=slow))
-    rule = run.table(simulated_defaults(slow)).rules[CELL.key][0]
+    slow, (cell, _) = REFERENCE, SMALL
+    run.tune([cell], SimulatedBackend(default=slow))
+    rule = run.table(simulated_defaults(slow)).rules[cell.key][0]
     assert rule.gain is not None
-    assert rule.gain == pytest.approx(model_us(Machine(), CELL, slow) / model_us(Machine(), CELL, rule.config), rel=0.1)
+    assert rule.gain == pytest.approx(model_us(Machine(), cell, slow) / model_us(Machine(), cell, rule.config), rel=0.1)
 
 
 def test_thorough_rounds_are_obeyed(run: Run) -> None:

@@ -1,0 +1,61 @@
+"""Predicted times: simulate."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..errors import UsageError
+from .options import AsJson, ElementType, Operation, settings_with
+from .output import say, show, show_json
+
+
+def simulate(
+    topology: Annotated[
+        str, typer.Option("--topology", metavar="MACHINE", help="A known machine, or a file of probe --json.")
+    ],
+    collective: Annotated[str, typer.Option("--collective", metavar="COLLECTIVE", help="Such as all_reduce.")],
+    sizes: Annotated[str, typer.Option("--sizes", metavar="SIZES", help="Such as 8-64MiB or 4K,1M.")] = "1K-1GiB",
+    hosts: Annotated[
+        int | None, typer.Option("--hosts", metavar="H", min=1, help="So many hosts of that machine.")
+    ] = None,
+    ranks: Annotated[
+        int | None, typer.Option("--ranks", metavar="N", min=2, help="Number of ranks; else one a device.")
+    ] = None,
+    scaling: Annotated[bool, typer.Option("--scaling", help="Print a table over 2, 4, 8 ... ranks.")] = False,
+    dtype: ElementType = "float32",
+    op: Operation = "sum",
+    as_json: AsJson = False,
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="TABLE", help="Write a tuning table of simulated rules, too.")
+    ] = None,
+) -> None:
+    """Predict times and best configs on any known machine.
+
+    Nothing is measured. select() uses the rules of --output only when it is asked for simulated evidence.
+    """
+    from ..plan import parse_collective
+    from ..plan.plan import parse_dtype, parse_op
+    from ..report.simulation import scaling_view, simulation_document, simulation_view
+    from ..simulate import scaling_ranks, subject, table_of
+    from ..simulate import simulate as predict
+    from ..table import dump_table
+    from ..units import parse_sizes
+    from .output import write_file
+
+    machine = subject(topology, hosts, staging_bytes=settings_with(None).staging_bytes)
+    most = machine.n_ranks if ranks is None else ranks
+    if most < 2:
+        raise UsageError("one rank has nobody to talk to", remedy="give --hosts or --ranks of 2 or more")
+    counts = scaling_ranks(machine, most) if scaling else (most,)
+    predictions = predict(
+        machine, parse_collective(collective), parse_sizes(sizes), counts, dtype=parse_dtype(dtype), op=parse_op(op)
+    )
+    if output is not None:
+        write_file(output, dump_table(table_of(machine, predictions)))
+        say(f"{output}: simulated rules; select(..., evidence=('simulated',)) uses them")
+    if as_json:
+        show_json(simulation_document(machine.title, predictions))
+    else:
+        show((scaling_view if scaling else simulation_view)(machine.title, predictions))

@@ -1,0 +1,42 @@
+"""The cut of a call is the native executor's."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.cost.cut import cut
+from autotune.cost.work import work_of
+from autotune.errors import UsageError
+from autotune.kernels import slices
+from autotune.kernels.schedules import names
+from autotune.types import Collective, DType
+
+CASES = [(collective, n, name) for collective in Collective for n in (2, 3, 5, 8) for name in names(collective, n)]
+
+
+@given(
+    case=st.sampled_from(CASES),
+    count=st.integers(0, 1 << 20),
+    dtype=st.sampled_from([DType.UINT8, DType.FLOAT32, DType.FLOAT64]),
+    segment=st.sampled_from([1, 64, 1000, 16 << 10, 1 << 20]),
+    staging=st.sampled_from([256 << 10, 8 << 20]),
+)
+def test_slices_are_those_of_the_executor(
+    case: tuple[Collective, int, str], count: int, dtype: DType, segment: int, staging: int
+) -> None:
+    collective, n, name = case
+    shape = work_of(collective, name, n, 2).shape
+    message_bytes = count * dtype.itemsize * (n if collective.splits_by_rank else 1)
+    expected = slices(collective, name, n, message_bytes, dtype, segment, staging)
+    found = cut(shape, count, dtype.itemsize, segment, staging)
+    assert found.slices == expected
+    assert found.waves == shape.levels + found.spacing * (found.slices - 1)
+    assert 0.0 <= found.reused < 1.0
+
+
+def test_an_outbox_that_holds_nothing_is_refused() -> None:
+    shape = work_of(Collective.ALL_REDUCE, "ring", 8, 2).shape
+    with pytest.raises(UsageError, match="outbox"):
+        cut(shape, 1 << 20, 4, 1 << 20, 128)
