@@ -5,6 +5,7 @@ AutotuneError(message, remedy=...)      the CLI prints "error: ..." and "try: ..
 ├── ProbeError          the machine could not be read
 ├── TopologyMismatch    a table or recording belongs to another machine
 ├── TableFormatError    a table file that is damaged, edited, or of another schema
+├── LogError            a benchmark's log that cannot be read (exchange/importing)
 ├── StoreError          the trial database is unreadable, read-only, newer than the code, or full
 ├── BackendUnavailable  a backend that cannot run here
 ├── TrialFailed         one trial hung, crashed or gave a wrong answer

@@ -15,7 +15,7 @@ from typing import Annotated, Never
 import typer
 
 from ..errors import AutotuneError, UsageError
-from . import algorithms, bench, host, tables, tuning
+from . import algorithms, bench, exchange, host, simulate, tables, tuning
 from .output import complain, show_text
 
 app = typer.Typer(
@@ -31,8 +31,10 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": tuning.run,
     "show": tables.show_table,
     "explain": tables.explain,
-    "export": tables.export,
+    "export": exchange.export,
+    "import": exchange.import_,
     "bench": bench.bench,
+    "simulate": simulate.simulate,
     "algorithms": algorithms.algorithms,
     "settings": host.settings,
 }

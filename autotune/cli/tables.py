@@ -1,4 +1,4 @@
-"""Commands about a table: show, explain, export."""
+"""Commands about a table: show, explain."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import AutotuneError, StoreError
+from ..errors import StoreError
 from .options import (
     AsJson,
+    BackendName,
+    BufferMemory,
     Database,
     ElementType,
     Operation,
@@ -20,7 +22,7 @@ from .options import (
     settings_with,
     table_source,
 )
-from .output import say, show, show_json, show_text, write_file
+from .output import show, show_json
 
 if TYPE_CHECKING:
     from ..report.explanation import Proof
@@ -29,12 +31,12 @@ if TYPE_CHECKING:
     from ..types import RuleKey
 
 
-def show_table(table: TableFile = None, as_json: AsJson = False) -> None:
+def show_table(backend: BackendName = "native", table: TableFile = None, as_json: AsJson = False) -> None:
     """Print the tuning table of this host, or a given one."""
     from ..report.table_view import table_view
     from ..table import document
 
-    source = table_source(table, settings_with(None))
+    source = table_source(table, settings_with(None), backend)
     origin = source.origin if source.why_shipped is None else f"{source.origin}: {source.why_shipped}"
     if as_json:
         show_json({"origin": origin, "table": document(source.table)})
@@ -48,6 +50,8 @@ def explain(
     ranks: Annotated[str, typer.Option("--ranks", metavar="N", help="Number of ranks.")],
     dtype: ElementType = "float32",
     op: Operation = "sum",
+    memory: BufferMemory = "private",
+    backend: BackendName = "native",
     table: TableFile = None,
     db: Database = None,
     as_json: AsJson = False,
@@ -56,16 +60,24 @@ def explain(
 
     With the runners-up, their times and intervals, the trials that prove it, and why the default was or was not kept.
     """
-    from ..backends.native import REFERENCE
+    from ..backends.choice import REFERENCES
     from ..report.explanation import explain_choice, rule_for
     from ..report.explanation_view import explanation_document, explanation_view
     from ..runtime import Selector
 
     settings = settings_with(db)
-    problem = problem_of(collective, size, one_rank_count(ranks), dtype, op)
-    source = table_source(table, settings)
+    problem = problem_of(collective, size, one_rank_count(ranks), dtype, op, memory, backend)
+    source = table_source(table, settings, backend)
     n_ranks, size_bytes = problem.key.n_ranks, problem.message_bytes
-    selection = Selector(source).select(collective, message_bytes=size_bytes, n_ranks=n_ranks, dtype=dtype, op=op)
+    selection = Selector(source).select(
+        collective,
+        message_bytes=size_bytes,
+        n_ranks=n_ranks,
+        dtype=dtype,
+        op=op,
+        memory=memory,
+        backend=backend,
+    )
     rule = rule_for(source.table, problem) if selection.tuned else None
     proof = None if rule is None else _proof(problem.key, rule, settings)
     explanation = explain_choice(
@@ -75,40 +87,12 @@ def explain(
         rule=rule,
         proof=proof,
         table=source.table,
-        reference=REFERENCE,
+        reference=REFERENCES[problem.key.backend],
     )
     if as_json:
         show_json(explanation_document(explanation))
     else:
         show(explanation_view(explanation))
-
-
-def export(
-    to: Annotated[str, typer.Option("--format", metavar="FORMAT", help="json or yaml.")],
-    output: Annotated[
-        str | None, typer.Option("--output", metavar="PATH", help="Write a file instead of standard output.")
-    ] = None,
-    table: TableFile = None,
-) -> None:
-    """Write the tuning table in another format.
-
-    What the format cannot express is said on standard error.
-    """
-    from ..exchange import EXPORTERS
-    from ..plan.plan import named
-
-    exporter = named("format", to, EXPORTERS)
-    source = table_source(table, settings_with(None))
-    if source.why_shipped is not None:
-        raise AutotuneError(f"there is no table to export: {source.why_shipped}", remedy="autotune run --quick")
-    text = exporter.render(source.table)
-    if output is None:
-        show_text(text)
-    else:
-        write_file(output, text)
-        say(f"{output}: {source.origin} as {exporter.name}")
-    for loss in exporter.loses:
-        say(f"{exporter.name} cannot express {loss}")
 
 
 def _proof(key: RuleKey, rule: Rule, settings: Settings) -> Proof:

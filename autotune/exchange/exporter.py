@@ -1,12 +1,74 @@
-"""What every export format provides, and the list of formats."""
+"""What every export format provides, what it may be asked for, and what it gives back. Plain values."""
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..errors import AutotuneError
 from ..table import TuningTable
-from .json_format import JsonExporter
-from .yaml_format import YamlExporter
+from ..types import Evidence, Trial
+
+
+class Soc(enum.Enum):
+    """Families of Ascend chips that differ in what HCCL offers."""
+
+    A2 = "A2"
+    A3 = "A3"
+    A910 = "910A"
+    A950 = "950"
+    A310P = "310P"
+
+
+class Wire(enum.Enum):
+    """How NCCL moves data."""
+
+    LL = "ll"
+    LL128 = "ll128"
+    SIMPLE = "simple"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the user asks an export for. Formats pass over what they have no use for.
+
+    Args:
+        evidence: rules that count; formats that hold the whole table write all of them.
+        trials: measurements behind the rules, for what a choice costs that the table does not hold.
+        weights: how much a message size counts, by message_bytes; empty: all measured sizes count the same.
+        channels: NCCL's channels, where a config names none.
+        protocol: NCCL's protocol, where a config names none.
+        soc: the chips that HCCL runs on; None: any.
+        base: text of the selection tree that MPICH would use otherwise; None: not at hand.
+    """
+
+    evidence: frozenset[Evidence] = frozenset({Evidence.MEASURED})
+    trials: tuple[Trial, ...] = ()
+    weights: Mapping[int, float] = field(default_factory=dict)
+    channels: int | None = None
+    protocol: Wire | None = None
+    soc: Soc | None = None
+    base: str | None = None
+
+
+PLAIN = Request()
+"""Measured rules, and nothing else asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """The text of the whole file, and what is to be said of it.
+
+    Args:
+        notes: what of this table is not in the text, and what was assumed; a sentence each, without full stop.
+        usage: lines of a shell that make the library use the file ``{path}``.
+    """
+
+    text: str
+    notes: tuple[str, ...] = ()
+    usage: tuple[str, ...] = ()
 
 
 class Exporter(Protocol):
@@ -21,11 +83,38 @@ class Exporter(Protocol):
         """Of the file, with its dot."""
 
     @property
+    def summary(self) -> str:
+        """What reads the file, in a phrase."""
+
+    @property
+    def library(self) -> str | None:
+        """The library of words.json that the format is for; None where names are written as they are."""
+
+    @property
     def loses(self) -> tuple[str, ...]:
         """What the format cannot express, one phrase each; empty where it holds the whole table."""
 
-    def render(self, table: TuningTable) -> str:
-        """The text of the whole file."""
+    @property
+    def checked(self) -> str:
+        """What has read such a file so far, and whether that ran on hardware."""
+
+    def render(self, table: TuningTable, request: Request = PLAIN) -> Exported:
+        """The text of the whole file.
+
+        Raises:
+            AutotuneError: nothing of the table can be written so.
+        """
 
 
-EXPORTERS: dict[str, Exporter] = {exporter.name: exporter for exporter in (JsonExporter(), YamlExporter())}
+def nothing_left(format_name: str, notes: tuple[str, ...], table: TuningTable, request: Request) -> AutotuneError:
+    """The table has no rule that the format can hold."""
+    why = f": {notes[0]}" if notes else ", as the table has none"
+    more = f" (and {len(notes) - 1} more reasons)" if len(notes) > 1 else ""
+    kinds = {rule.evidence for rules in table.rules.values() for rule in rules}
+    options = " ".join(f"--evidence {kind.value}" for kind in Evidence if kind in kinds)
+    return AutotuneError(
+        f"no rule can be written as {format_name}{why}{more}",
+        remedy=f"autotune export --format {format_name} {options}"
+        if kinds and not kinds & request.evidence
+        else "autotune export --format json holds every table",
+    )

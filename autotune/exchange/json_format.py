@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..table import TuningTable, dump_table
+from .exporter import PLAIN, Exported, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +14,10 @@ class JsonExporter:
 
     name: str = "json"
     suffix: str = ".json"
+    summary: str = "autotune itself: the table as `select` and `AUTOTUNE_TABLE` take it"
+    library: None = None
     loses: tuple[str, ...] = ()
+    checked: str = "read back equal by every test run"
 
-    def render(self, table: TuningTable) -> str:
-        return dump_table(table)
+    def render(self, table: TuningTable, request: Request = PLAIN) -> Exported:
+        return Exported(text=dump_table(table), usage=("export AUTOTUNE_TABLE={path}",))

@@ -1,0 +1,102 @@
+"""Open MPI and MPICH load what we export for them, and then run the algorithms that the table says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from exchange.library_tables import config, key, table_of
+from exchange.real_mpi import Mpi, exports, installed
+
+from autotune.exchange import EXPORTERS, Request
+from autotune.exchange.mpich import base_text
+from autotune.table import TuningTable
+from autotune.types import Collective
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+N_RANKS = 4
+WITHOUT_DEVICE = {"MPIR_CVAR_ALLREDUCE_DEVICE_COLLECTIVE": "0"}
+SIZES = (64, 511, 512, 8191, 8192, 1 << 20)
+FOUR_BYTES = tuple(size // 4 * 4 for size in SIZES)
+
+
+def table(*names: str) -> TuningTable:
+    """The names from 64 bytes, 512 bytes and 8 KiB up to 1 MiB, and nothing beyond."""
+    edges = (64, 512, 8192, 1 << 20)
+    configs = [config(name) for name in (*names, names[0])]
+    return table_of({key(Collective.ALL_REDUCE, N_RANKS): dict(zip(edges, configs, strict=True))})
+
+
+def expected(by_name: dict[str, dict[int, str]], *names: str) -> dict[int, str]:
+    """What the sums are where these names run, and the library's own choice from 1 MiB on."""
+    order = (*names, "own")
+    edges = (64, 512, 8192, 1 << 20)
+    return {
+        size: by_name[[name for name, edge in zip(order, edges, strict=True) if edge <= size][-1]][size]
+        for size in FOUR_BYTES
+    }
+
+
+@pytest.fixture(scope="module")
+def openmpi() -> Mpi:
+    return installed("openmpi", "mpirun", "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE")
+
+
+@pytest.fixture(scope="module")
+def mpich() -> Mpi:
+    return installed("mpich", "mpiexec.hydra")
+
+
+def tree_of(mpich: Mpi) -> str:
+    """MPICH's own tree, from its library."""
+    [own] = mpich.home.glob("lib/libmpi.so.[0-9]*")
+    return base_text(own.read_bytes(), str(own))
+
+
+def test_open_mpi_runs_what_the_rules_say(openmpi: Mpi, tmp_path: Path) -> None:
+    forced = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_tuned_priority": "100"}
+    numbers = {"recursive_doubling": 3, "ring": 4, "flat": 1, "own": 0}
+    by_name = {
+        name: openmpi.sums(N_RANKS, FOUR_BYTES, forced | {"OMPI_MCA_coll_tuned_allreduce_algorithm": str(number)})
+        for name, number in numbers.items()
+    }
+    assert all(len({by_name[n][size] for n in ("ring", "flat", "recursive_doubling")}) == 3 for size in FOUR_BYTES)
+    for names in (("flat", "ring", "recursive_doubling"), ("ring", "recursive_doubling", "flat")):
+        exported = EXPORTERS["openmpi"].render(table(*names), Request())
+        path = tmp_path / "rules.conf"
+        path.write_text(exported.text)
+        assert openmpi.sums(N_RANKS, FOUR_BYTES, exports(exported.usage, path)) == expected(by_name, *names)
+
+
+def test_open_mpi_keeps_its_own_choice_at_other_rank_counts(openmpi: Mpi, tmp_path: Path) -> None:
+    exported = EXPORTERS["openmpi"].render(table("flat", "flat", "flat"), Request())
+    path = tmp_path / "rules.conf"
+    path.write_text(exported.text)
+    for n_ranks in (3, 5):
+        assert openmpi.sums(n_ranks, FOUR_BYTES, exports(exported.usage, path)) == openmpi.sums(n_ranks, FOUR_BYTES, {})
+
+
+def test_mpich_runs_what_the_tree_says(mpich: Mpi, tmp_path: Path) -> None:
+    words = {"recursive_doubling": "recursive_doubling", "ring": "ring", "tree": "tree", "own": "auto"}
+    by_name = {
+        name: mpich.sums(N_RANKS, FOUR_BYTES, WITHOUT_DEVICE | {"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": word})
+        for name, word in words.items()
+    }
+    assert all(len({by_name[n][size] for n in ("ring", "tree", "recursive_doubling")}) == 3 for size in FOUR_BYTES)
+    base = tree_of(mpich)
+    for names in (("tree", "ring", "recursive_doubling"), ("ring", "recursive_doubling", "tree")):
+        exported = EXPORTERS["mpich"].render(table(*names), Request(base=base))
+        path = tmp_path / "tree.json"
+        path.write_text(exported.text)
+        assert mpich.sums(N_RANKS, FOUR_BYTES, exports(exported.usage, path)) == expected(by_name, *names)
+
+
+def test_mpich_keeps_its_own_choice_at_other_rank_counts(mpich: Mpi, tmp_path: Path) -> None:
+    base = tree_of(mpich)
+    exported = EXPORTERS["mpich"].render(table("ring", "ring", "ring"), Request(base=base))
+    path = tmp_path / "tree.json"
+    path.write_text(exported.text)
+    for n_ranks in (3, 5):
+        own_choice = mpich.sums(n_ranks, FOUR_BYTES, WITHOUT_DEVICE)
+        assert mpich.sums(n_ranks, FOUR_BYTES, exports(exported.usage, path)) == own_choice
