@@ -1,0 +1,177 @@
+"""Interleaved rounds: every contender once, in random order, within seconds; more rounds where the decision is open.
+
+In:  contenders whose ranks run, cells, a deadline. Out: samples by cell and contender, handed to `keep` as they come.
+May not touch: judgement's rule, files.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from autotune.measure import MIN_ROUNDS, Timing
+from autotune.types import Memory, Phase, Sample
+
+from .cells import Cell
+from .judgement import Judgement, judge, needs_rounds
+from .ranks import RankSet, RanksFailed
+from .sampling import Outcome, Sampler
+
+PASS_ROUNDS = 3
+"""Rounds that an undecided cell gets before the others have their turn again."""
+MOST_STARTS = 3
+
+
+@dataclass(slots=True)
+class Contender:
+    """Someone who takes part, with the ranks that run for it.
+
+    Args:
+        role: ``ours``, ``peer``, ``prototype`` or ``floor``.
+        memory: where the buffers are.
+        settings: in words, for the record.
+        start: starts its ranks; again after they failed.
+        configs: what it runs with, where it has a choice.
+        faults: what went wrong, for the report.
+    """
+
+    name: str
+    role: str
+    memory: Memory
+    settings: str
+    start: Callable[[], RankSet]
+    configs: dict[Cell, str] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    version: str = ""
+    idle_cpu_s: float = 0.0
+    _sampler: Sampler | None = None
+    _starts: int = 0
+
+    def sample(self, cell: Cell, batch: int, config: str | None = None) -> Outcome | None:
+        """One sample; None where there is none, and `faults` says why."""
+        try:
+            if self._sampler is None:
+                if self._starts == MOST_STARTS:
+                    return None
+                self._starts += 1
+                self._sampler = Sampler(self.start())
+                self.version = self._sampler.ranks.version
+            return self._sampler.sample(cell, config or self.configs.get(cell, "-"), batch=batch)
+        except RanksFailed as failure:
+            self._sampler = None
+            self.faults.append(f"{cell}: {failure.message}")
+            return None
+
+    def close(self) -> None:
+        """End its ranks."""
+        if self._sampler is not None:
+            self.idle_cpu_s += self._sampler.idle_cpu_s()
+            self._sampler.ranks.close()
+            self._sampler = None
+
+
+@dataclass(slots=True)
+class CellRecord:
+    """What was measured in one cell.
+
+    Args:
+        out: contenders that have no such collective or answered wrongly, and leave the cell.
+    """
+
+    cell: Cell
+    samples: dict[str, list[Sample]] = field(default_factory=dict)
+    out: dict[str, str] = field(default_factory=dict)
+    n_rounds: int = 0
+
+    def judgements(self, contenders: Sequence[Contender]) -> list[Judgement]:
+        """Ours against the peers, for each kind of memory that ours was measured with."""
+        peers = self._samples_of(contenders, "peer")
+        prototypes = self._samples_of(contenders, "prototype")
+        made = []
+        for ours in contenders:
+            if ours.role != "ours" or ours.name not in self.samples:
+                continue
+            alike = [c for c in contenders if c.memory is ours.memory]
+            floor = [sample for samples in self._samples_of(alike, "floor").values() for sample in samples]
+            made.append(
+                judge(self.cell, ours.memory, self.samples[ours.name], peers, prototypes=prototypes, floor=floor)
+            )
+        return [judgement for judgement in made if judgement is not None]
+
+    def _samples_of(self, contenders: Sequence[Contender], role: str) -> dict[str, list[Sample]]:
+        return {c.name: self.samples[c.name] for c in contenders if c.role == role and c.name in self.samples}
+
+
+Keep = Callable[[Cell, Contender, Sample], None]
+
+
+def run_round(record: CellRecord, contenders: Sequence[Contender], keep: Keep) -> None:
+    """One sample of every contender, in random order."""
+    number, cell = record.n_rounds, record.cell
+    running = [contender for contender in contenders if contender.name not in record.out]
+    random.Random(f"{cell} round {number}").shuffle(running)
+    for position, contender in enumerate(running):
+        outcome = contender.sample(cell, number)
+        if outcome is None:
+            continue
+        if not isinstance(outcome, Timing):
+            record.out[contender.name] = outcome.words
+            record.samples.pop(contender.name, None)
+            if outcome.why != "absent":
+                contender.faults.append(f"{cell}: {outcome.why}: {outcome.words}")
+            continue
+        sample = Sample(
+            kind=cell.kind,
+            phase=Phase.CONFIRM,
+            round=number,
+            position=position,
+            batch_calls=outcome.batch_calls,
+            time_us=outcome.time_us,
+        )
+        record.samples.setdefault(contender.name, []).append(sample)
+        keep(cell, contender, sample)
+    record.n_rounds += 1
+
+
+def run(
+    records: Sequence[CellRecord],
+    contenders: Sequence[Contender],
+    *,
+    until: float,
+    most_rounds: int,
+    keep: Keep,
+    say: Callable[[str], None],
+) -> None:
+    """Nine rounds of every cell; then passes over the undecided ones, the least certain first.
+
+    Args:
+        until: time.monotonic() at which to stop; at least one round is run of every cell.
+        most_rounds: of one cell.
+    """
+    order = list(records)
+    n_rounds = min(MIN_ROUNDS, most_rounds)
+    for number in range(n_rounds):
+        random.Random(f"order {number}").shuffle(order)
+        for record in order:
+            if number and time.monotonic() > until:
+                return
+            run_round(record, contenders, keep)
+        say(f"round {number + 1} of {n_rounds}, {len(records)} cells")
+    while True:
+        open_cells = [
+            (max(j.half_width for j in undecided), record)
+            for record in records
+            if (undecided := [j for j in record.judgements(contenders) if needs_rounds(j, most_rounds=most_rounds)])
+        ]
+        if not open_cells:
+            return
+        open_cells.sort(key=lambda pair: -pair[0] if math.isfinite(pair[0]) else -math.inf)
+        say(f"{len(open_cells)} cells undecided, the least certain: {open_cells[0][1].cell}")
+        for _, record in open_cells:
+            for _ in range(PASS_ROUNDS):
+                if time.monotonic() > until:
+                    return
+                run_round(record, contenders, keep)

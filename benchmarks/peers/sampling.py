@@ -1,0 +1,132 @@
+"""What a sample is: one rule for ours and all peers (DESIGN: fresh inputs, calls of 20 us and more timed one by one).
+
+In:  a set of ranks, a cell, a config. Out: `Timing`s, or NoTimes.
+May not touch: how the ranks do it.
+
+A call of about 20 us or more is timed alone, after a barrier and a rewrite of the input that are not timed, up to 8
+times or 1 ms; the sample is the mean. Shorter calls are timed as a batch of at least 200 us, back to back, over a
+rotation of buffers that were rewritten before the batch. Each timing counts with its slowest rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autotune.measure import Timing, batch_calls
+from autotune.measure.timing import BATCH_US
+from autotune.types import SampleKind
+
+from .cells import Cell
+from .protocol import NoTimes, Request, Times, parse_answer, slowest
+from .ranks import RankSet
+
+MOST_BUFFERS = 8
+ROTATION_BYTES = 256 << 10
+MOST_SINGLE_CALLS = 8
+SINGLE_CALLS_US = 1000.0
+KEEP_BYTES = 64 << 20
+"""Buffers above this are given back after a sample: 8 ranks of 7 libraries would not fit beside each other."""
+LARGE_BYTES = 8 << 20
+"""No call of this size is short: the first one says enough, and more of them would take most of a run."""
+TIMEOUT_S = 120.0
+
+Outcome = Timing | NoTimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How many calls a library's samples of a cell have. Agreed once: batches of different lengths do not compare."""
+
+    calls: int
+    repeats: int
+    buffers: int
+
+
+@dataclass(slots=True)
+class Sampler:
+    """Takes samples of one library's ranks.
+
+    Args:
+        idle_cpu_s: processor time that the ranks used outside their own samples.
+    """
+
+    ranks: RankSet
+    busy_cpu_s: float = 0.0
+    _plans: dict[tuple[Cell, str], Plan] = field(default_factory=dict)
+    _cpu_at_start_s: float | None = None
+
+    def sample(self, cell: Cell, config: str, *, batch: int) -> Outcome:
+        """One sample; the first of a cell is preceded by an estimate, which also touches all pages.
+
+        Raises:
+            RanksFailed: the ranks ended or hung.
+            ProtocolError: they answered nonsense.
+        """
+        before_s = self.ranks.cpu_seconds()
+        if self._cpu_at_start_s is None:
+            self._cpu_at_start_s = before_s
+        try:
+            plan = self._plans.get((cell, config))
+            if plan is None:
+                made = self._planned(cell, config, batch)
+                if isinstance(made, NoTimes):
+                    return made
+                plan = self._plans[cell, config] = made
+            times = self._ask(cell, config, plan, batch)
+            if isinstance(times, NoTimes):
+                return times
+            return Timing(time_us=max(sum(times) / len(times) / plan.calls, 1e-4), batch_calls=plan.calls)
+        finally:
+            self.busy_cpu_s += self.ranks.cpu_seconds() - before_s
+
+    def idle_cpu_s(self) -> float:
+        """Processor time that the ranks have used outside their samples since the first one."""
+        if self._cpu_at_start_s is None:
+            return 0.0
+        return self.ranks.cpu_seconds() - self._cpu_at_start_s - self.busy_cpu_s
+
+    def _planned(self, cell: Cell, config: str, batch: int) -> Plan | NoTimes:
+        # First touch of pages; then an estimate, a longer one where the clock needs it. The shortest of several counts,
+        # since one disturbed estimate would have short calls timed one by one for the whole run.
+        estimates_us: list[float] = []
+        for calls in (1, 4, 4, 32, 32):
+            times = self._ask(cell, config, Plan(calls=calls, repeats=1, buffers=1), batch)
+            if isinstance(times, NoTimes):
+                return times
+            estimates_us.append(times[0] / calls)
+            if cell.message_bytes >= LARGE_BYTES:
+                return plan_of(estimates_us[0], cell)
+            if len(estimates_us) == 3 and min(estimates_us[1:]) >= BATCH_US / 4:
+                break
+        return plan_of(min(estimates_us[1:]), cell)
+
+    def _ask(self, cell: Cell, config: str, plan: Plan, batch: int) -> tuple[float, ...] | NoTimes:
+        request = Request(
+            collective=cell.collective,
+            count=cell.count,
+            kind=cell.kind,
+            batch=batch,
+            repeats=plan.repeats,
+            calls=plan.calls,
+            buffers=plan.buffers,
+            keep_bytes=KEEP_BYTES,
+            config=config,
+        )
+        lines = self.ranks.ask(request.line(), timeout_s=TIMEOUT_S)
+        answers = [parse_answer(line, repeats=plan.repeats) for line in lines]
+        bad = [(rank, answer) for rank, answer in enumerate(answers) if isinstance(answer, NoTimes)]
+        if bad:
+            rank, answer = bad[0]
+            return NoTimes(why=answer.why, words=f"rank {rank}: {answer.words}")
+        return slowest([answer for answer in answers if isinstance(answer, Times)])
+
+
+def plan_of(estimate_us: float, cell: Cell) -> Plan:
+    """How a cell is sampled whose calls take about `estimate_us`."""
+    calls = batch_calls(estimate_us)
+    if calls == 1:
+        repeats = min(MOST_SINGLE_CALLS, int(SINGLE_CALLS_US / max(estimate_us, 1.0)) + 1)
+        return Plan(calls=1, repeats=repeats, buffers=1)
+    fresh = cell.kind is SampleKind.FRESH
+    buffers = max(1, min(calls, MOST_BUFFERS, ROTATION_BYTES // cell.message_bytes)) if fresh else 1
+    return Plan(calls=calls, repeats=1, buffers=buffers)
