@@ -8,6 +8,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # type checkers take the name for true; importing it from typing would cost 6 ms
 if TYPE_CHECKING:
     from .errors import AutotuneError
+    from .kernels import ErrorFeedback
     from .runtime.communicator import communicator
     from .runtime.selection import Selection
     from .runtime.selector import select
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["AutotuneError", "Selection", "__version__", "communicator", "load_table", "select"]
+__all__ = ["AutotuneError", "ErrorFeedback", "Selection", "__version__", "communicator", "load_table", "select"]
 
 _HOMES = {
     "AutotuneError": ".errors",
+    "ErrorFeedback": ".kernels",
     "Selection": ".runtime.selection",
     "communicator": ".runtime.communicator",
     "load_table": ".table",

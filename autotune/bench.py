@@ -21,6 +21,7 @@ from .kernels.schedules.registry import build
 from .measure import Backend, Failure, Timing, median_interval, paired_ratio
 from .report.bench_table import BenchResult
 from .runtime import Selector, Source
+from .table import LIBRARY
 from .topology.devices import Cpu
 from .topology.document import from_json
 from .topology.fingerprint import fingerprint
@@ -107,7 +108,9 @@ def tuned(selector: Selector, op: ReduceOp) -> Contender:
         AutotuneError: this host has no table.
     """
     if selector.source.why_shipped is not None:
-        raise AutotuneError(f"nothing is tuned here: {selector.source.why_shipped}", remedy="autotune run --quick")
+        backend = selector.table.defaults.backend
+        how = "autotune run --quick" + ("" if backend == "native" else f" --backend {backend}")
+        raise AutotuneError(f"nothing is tuned here: {selector.source.why_shipped}", remedy=how)
 
     def entry(problem: Problem) -> Entry:
         key = problem.key
@@ -165,7 +168,8 @@ def cells_of(request: Request, contenders: Sequence[Contender], backend: str) ->
             problem = Problem(key=key, message_bytes=round_up_message(collective, size, n_ranks, itemsize))
             entries = tuple(contender(problem) for contender in contenders)
             for entry in entries:
-                build(collective, entry.config.algorithm, n_ranks)
+                if entry.config != LIBRARY:
+                    build(collective, entry.config.algorithm, n_ranks)
             cells.append(Cell(size_bytes=size, problem=problem, entries=entries))
     return tuple(cells)
 

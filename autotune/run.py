@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 
-from .backends.native import NativeBackend
+from .backends.choice import make_backend
 from .db import NewSession, Session, TrialStore, environment_digest, open_store
 from .distil import Verdict, distil, verdicts
 from .errors import AutotuneError
+from .measure import Backend
 from .plan import Plan
 from .probing import Probe, probe
 from .settings import Settings
-from .table import TuningTable, check_place, dump_table, native_defaults, save_table, table_path
+from .table import TuningTable, check_place, dump_table, save_table, shipped_table, table_path
 from .topology.document import to_json
 from .topology.environment import environment
 from .topology.pairs import pinning_order
@@ -53,6 +55,8 @@ def run_plan(
     settings: Settings,
     *,
     command: str,
+    backend: str = "native",
+    device: str = "cpu",
     copy_to: Path | None = None,
     said: Callable[[str], None] = lambda _: None,
     progress: Callable[[Progress], None] = lambda _: None,
@@ -61,6 +65,8 @@ def run_plan(
 
     Args:
         command: as the user typed it, kept with the session.
+        backend: ``"native"`` or ``"torch"``; each has tables of its own.
+        device: where the torch backend's tensors live.
         copy_to: a second place for the table.
         said: told in words what happens beside measuring.
 
@@ -74,18 +80,17 @@ def run_plan(
     store = open_store(settings.db)
     try:
         probed = probe(settings, progress=said)
-        backend = NativeBackend(
-            pinning_order(probed.topology), staging_bytes=settings.staging_bytes, timeout_s=settings.timeout_s
-        )
+        measured = make_backend(backend, pinning_order(probed.topology), settings, device=device, data=plan.data)
         try:
-            session, resumed = _session(plan, settings, store, probed, backend.name, command)
+            around = _environment(settings, backend, device)
+            session, resumed = _session(plan, around, store, probed, backend, command)
             if resumed:
                 said(f"continuing session {session.session_id} of {session.created_at}")
-            report, interrupted = _tuned(plan, backend, store, session, progress)
+            report, interrupted = _tuned(plan, measured, store, session, progress)
             return _published(
                 plan,
                 settings,
-                backend,
+                measured,
                 store,
                 probed,
                 session,
@@ -95,15 +100,21 @@ def run_plan(
                 interrupted=interrupted,
             )
         finally:
-            backend.close()
+            measured.close()
     finally:
         store.close()
 
 
+def _environment(settings: Settings, backend: str, device: str) -> dict[str, str]:
+    """What measurements depend on besides the topology; a run goes on only where nothing of it has changed."""
+    if backend == "native":
+        return {**environment(), "staging_bytes": str(settings.staging_bytes)}
+    return {**environment(), "torch": metadata.version("torch"), "device": device}
+
+
 def _session(
-    plan: Plan, settings: Settings, store: TrialStore, probed: Probe, backend: str, command: str
+    plan: Plan, around: dict[str, str], store: TrialStore, probed: Probe, backend: str, command: str
 ) -> tuple[Session, bool]:
-    around = {**environment(), "staging_bytes": str(settings.staging_bytes)}
     store.add_topology(probed.fingerprint, to_json(probed.topology))
     earlier = store.resumable(plan.digest, probed.fingerprint, environment_digest(around))
     if earlier is not None:
@@ -120,7 +131,7 @@ def _session(
 
 
 def _tuned(
-    plan: Plan, backend: NativeBackend, store: TrialStore, session: Session, progress: Callable[[Progress], None]
+    plan: Plan, backend: Backend, store: TrialStore, session: Session, progress: Callable[[Progress], None]
 ) -> tuple[TuneReport, bool]:
     try:
         report = tune(
@@ -140,7 +151,7 @@ def _tuned(
 def _published(
     plan: Plan,
     settings: Settings,
-    backend: NativeBackend,
+    backend: Backend,
     store: TrialStore,
     probed: Probe,
     session: Session,
@@ -156,7 +167,7 @@ def _published(
     table = distil(
         trials,
         reference=backend.reference,
-        defaults=native_defaults(),
+        defaults=shipped_table(backend.name).defaults,
         fingerprint=probed.fingerprint,
         host_fingerprints=(probed.fingerprint,),
         environment=dict(session.environment),
@@ -171,7 +182,7 @@ def _published(
     path = None
     if table.rules:
         version = store.add_table(session.session_id, dump_table(table), probed.fingerprint, table.digest)
-        path = table_path(settings.data_dir, probed.fingerprint, version)
+        path = table_path(settings.data_dir, probed.fingerprint, version, backend.name)
         save_table(table, path)
         if copy_to is not None:
             save_table(table, copy_to)

@@ -9,17 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from .types import Collective, Config, Problem
+from .types import Collective, Config, DType, KnobValue, Memory, OpClass, Problem
 
 SEGMENTS = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
 """Segment sizes of the grid, in bytes: powers of four, from where a slice is still worth its messages to where it no
 longer stays in the caches."""
 
 
+ZERO_COPY_SEGMENTS = (256 << 10, 1 << 20, 1 << 30)
+"""The same where nothing is copied: a slice that stays in the caches, or the whole message at once."""
+
+STREAMED_SIZES = range(1 << 10, (4 << 20) + 1)
+"""Messages, in bytes, that are worth writing to the outbox past the caches as well: smaller ones travel with their word,
+larger ones leave the caches anyway."""
+STREAMED_SEGMENTS = (64 << 10, 256 << 10)
+
+CODECS = ("int8", "int4", "threshold(0.1)", "threshold(0.5)", "threshold(1.0)")
+"""What problems with an error budget may try; what it is off by decides then."""
+CODEC_SEGMENTS = (64 << 10, 256 << 10)
+
+_ZERO_COPY = (("exchange", "zero_copy"),)
+_STREAMED = (("outbox", "streamed"),)
+_FLOATS = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.BFLOAT16)
+
+
 def native_candidates(
     problem: Problem,
     *,
     names: Callable[[Collective, int], tuple[str, ...]],
+    zero_copy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
+    lossy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
     slices: Callable[[Config], int],
     preferred: Sequence[Config] = (),
     segments: Collection[int] = SEGMENTS,
@@ -28,19 +47,46 @@ def native_candidates(
 
     Configs of one algorithm with the same number of slices run the same plan and are one candidate. Its name is the one
     with the largest segment: that one still runs the measured plan for somewhat larger messages, where a smaller
-    segment cuts once more.
+    segment cuts once more. Messages of middling size compete with outboxes written past the caches as well; over symmetric memory, so does
+    the exchange without copies.
 
     Args:
         names: (collective, n_ranks) -> legal algorithms; no two that do the same.
+        zero_copy_names: those that need no copies over symmetric memory.
+        lossy_names: those that may carry lossy codecs, for problems with an error budget.
         slices: config -> number of slices for this problem.
         preferred: configs (default, reference) that name their plan instead, the first of several; not those whose
             algorithm is not among the names, or that have a codec or knobs.
     """
     legal = names(problem.key.collective, problem.key.n_ranks)
     grid = [Config(algorithm=algorithm, segment_bytes=s) for algorithm in legal for s in sorted(segments)]
-    plain = [c for c in preferred if c == Config(algorithm=c.algorithm, segment_bytes=c.segment_bytes)]
-    named: dict[tuple[str, int], Config] = {}
+    if problem.message_bytes in STREAMED_SIZES:
+        grid += [
+            Config(algorithm=algorithm, segment_bytes=s, knobs=_STREAMED)
+            for algorithm in legal
+            for s in STREAMED_SEGMENTS
+        ]
+    if problem.key.memory is Memory.SYMMETRIC:
+        grid += [
+            Config(algorithm=algorithm, segment_bytes=s, knobs=_ZERO_COPY)
+            for algorithm in zero_copy_names(problem.key.collective, problem.key.n_ranks)
+            for s in ZERO_COPY_SEGMENTS
+        ]
+    if problem.key.max_error is not None and problem.key.dtype in _FLOATS and problem.key.op_class is not OpClass.PROD:
+        grid += [
+            Config(algorithm=algorithm, segment_bytes=s, codec=codec)
+            for algorithm in lossy_names(problem.key.collective, problem.key.n_ranks)
+            for codec in CODECS
+            for s in CODEC_SEGMENTS
+        ]
+    plain = [
+        c
+        for c in preferred
+        if c.knobs in ((), _ZERO_COPY, _STREAMED)
+        and c == Config(algorithm=c.algorithm, segment_bytes=c.segment_bytes, knobs=c.knobs)
+    ]
+    named: dict[tuple[str, str, tuple[tuple[str, KnobValue], ...], int], Config] = {}
     for config in (*grid, *reversed(plain)):  # the last one names the plan
-        if config.algorithm in legal:
-            named[config.algorithm, slices(config)] = config
+        if config.algorithm in legal or config.knobs == _ZERO_COPY or config.codec != "none":
+            named[config.algorithm, config.codec, config.knobs, slices(config)] = config
     return tuple(named.values())

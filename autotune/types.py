@@ -288,6 +288,23 @@ class WrongElement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fidelity:
+    """How a config with a lossy codec came out on the data of its trial.
+
+    Args:
+        error: the norm of what its result is off from float64, over the norm of the exact result.
+        density: share of the contributions' entries that are not zero once encoded.
+    """
+
+    error: float
+    density: float
+
+    def __post_init__(self) -> None:
+        if not (0.0 <= self.error < math.inf and 0.0 <= self.density <= 1.0):
+            raise ValueError(f"not a fidelity: error {self.error}, density {self.density}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """A config tried on a problem, with every sample; append-only once stored.
 
@@ -295,6 +312,7 @@ class Trial:
         trial_id: given by the store; None before.
         session_id: the run that measured it.
         message: why the state is not OK; empty otherwise.
+        fidelity: of a lossy config; None for the others.
     """
 
     trial_id: int | None
@@ -305,6 +323,7 @@ class Trial:
     samples: tuple[Sample, ...] = ()
     message: str = ""
     wrong: WrongElement | None = None
+    fidelity: Fidelity | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from ..types import Collective, DType, KnobValue, Memory, OpClass, Phase, SampleKind, TrialState
 from .records import CellState, SessionState
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # SQLite counts rows only in a column declared INTEGER, which holds 64 bits there.
 _ROW_ID = BigInteger().with_variant(Integer, "sqlite")
@@ -135,6 +135,9 @@ class TrialRow(ProblemColumns, Base):
         CheckConstraint("(state = 'ok') = (message = '')", name="message"),
         CheckConstraint("wrong_rank IS NULL OR state = 'wrong_result'", name="wrong"),
         CheckConstraint(
+            "(error IS NULL) = (density IS NULL) AND (error IS NULL OR error >= 0)", name="fidelity"
+        ),
+        CheckConstraint(
             "(wrong_rank IS NULL) = (wrong_index IS NULL) AND (wrong_rank IS NULL) = (wrong_got IS NULL)"
             " AND (wrong_rank IS NULL) = (wrong_expected IS NULL)",
             name="wrong_whole",
@@ -155,6 +158,8 @@ class TrialRow(ProblemColumns, Base):
     wrong_index: Mapped[int | None] = mapped_column(BigInteger)
     wrong_got: Mapped[str | None]
     wrong_expected: Mapped[str | None]
+    error: Mapped[float | None] = mapped_column(Double)
+    density: Mapped[float | None] = mapped_column(Double)
 
 
 class SampleRow(Base):

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..types import Config, Problem, Sample, TrialState, WrongElement
+from ..types import Config, Fidelity, Problem, Sample, TrialState, WrongElement
 
 
 class SessionState(enum.Enum):
@@ -84,6 +84,7 @@ class RoundResult:
         sample: the timing; None exactly where the state is not OK.
         message: why the state is not OK; empty exactly where it is.
         wrong: the first wrong element of a WRONG_RESULT, where it is known.
+        fidelity: of a lossy config that was timed; kept from its first round.
     """
 
     problem: Problem
@@ -92,6 +93,7 @@ class RoundResult:
     state: TrialState = TrialState.OK
     message: str = ""
     wrong: WrongElement | None = None
+    fidelity: Fidelity | None = None
 
     def __post_init__(self) -> None:
         ok = self.state is TrialState.OK

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from ..types import Config, KnobValue, Phase, Problem, RuleKey, Sample, SampleKind, Trial, WrongElement
+from ..types import Config, Fidelity, KnobValue, Phase, Problem, RuleKey, Sample, SampleKind, Trial, WrongElement
 from .models import CellRow, SessionRow, TableRow, TrialRow
 from .records import RoundResult, Session, StoredTable
 
@@ -76,6 +76,11 @@ def config_columns(config: Config) -> dict[str, object]:
     }
 
 
+def fidelity_columns(fidelity: Fidelity | None) -> dict[str, object]:
+    """The fidelity's part of a trial, for an insert."""
+    return {"error": fidelity and fidelity.error, "density": fidelity and fidelity.density}
+
+
 def failure_columns(result: RoundResult) -> dict[str, object]:
     """What a failure changes in its trial."""
     wrong = result.wrong
@@ -133,6 +138,7 @@ def to_trial(row: TrialRow, samples: Sequence[Sample]) -> Trial:
         samples=tuple(sorted(samples, key=lambda sample: (_PHASES[sample.phase], sample.round, _KINDS[sample.kind]))),
         message=row.message,
         wrong=_to_wrong(row),
+        fidelity=None if row.error is None or row.density is None else Fidelity(error=row.error, density=row.density),
     )
 
 

@@ -22,6 +22,7 @@ from .rows import (
     config_columns,
     config_digest,
     failure_columns,
+    fidelity_columns,
     problem_columns,
     problem_digest,
     sample_columns,
@@ -227,6 +228,7 @@ def _trial_ids(db: orm.Session, session_id: int, results: Sequence[RoundResult])
             {"session_id": session_id, "state": TrialState.OK, "message": ""}
             | problem_columns(result.problem)
             | config_columns(result.config)
+            | fidelity_columns(result.fidelity)
             for result in new.values()
         ]
         made = db.execute(insert(TrialRow).returning(*columns), rows)

@@ -7,7 +7,18 @@ May not touch: topology, tables, settings. Importing this package loads NumPy an
 from __future__ import annotations
 
 from ._native import create_segment
-from .calls import Shape, distinct_names, slices
+from .calls import Shape, distinct_names, lossy_names, slices, zero_copy_names
 from .communicator import Communicator, Selector
+from .feedback import ErrorFeedback
 
-__all__ = ["Communicator", "Selector", "Shape", "create_segment", "distinct_names", "slices"]
+__all__ = [
+    "Communicator",
+    "ErrorFeedback",
+    "Selector",
+    "Shape",
+    "create_segment",
+    "distinct_names",
+    "lossy_names",
+    "slices",
+    "zero_copy_names",
+]

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy
+import numpy.typing
 
-def create_segment(n_ranks: int, staging_bytes: int) -> int:
+
+def create_segment(n_ranks: int, staging_bytes: int, symmetric_bytes: int) -> int:
     """
     A new sealed memory segment for a group; returns a descriptor that the caller owns.
     """
@@ -25,6 +28,9 @@ class Call:
     def slices(self) -> int: ...
 
     @property
+    def zero_copy(self) -> bool: ...
+
+    @property
     def input_elements(self) -> int: ...
 
     @property
@@ -41,9 +47,20 @@ class Group:
     @property
     def n_ranks(self) -> int: ...
 
-    def prepare(self, program: Program, collective: int, dtype: int, op: int, root: int, algorithm: str, count: int, segment_bytes: int, in_flight: int, stream: bool) -> Call: ...
+    def prepare(self, program: Program, collective: int, dtype: int, op: int, root: int, algorithm: str, count: int, segment_bytes: int, in_flight: int, stream: bool, stream_outbox: bool, codec: tuple[int, float] | None = None) -> Call:
+        """
+        codec: its number and parameter (codec.h), for a program that was made for one.
+        """
 
     def run(self, call: Call, input: object, output: object) -> None: ...
+
+    def check(self, call: Call, input: object, output: object) -> None:
+        """Raises what run() would say of the buffers."""
+
+    def run_collecting(self, call: Call, input: object, output: object, residual: object) -> None:
+        """
+        As run(); what encoding drops is added to the residual, which has an element for each of the input.
+        """
 
     def run_split(self, call: Call, input: object, output: object, input_counts: Sequence[int], output_counts: Sequence[int]) -> None: ...
 
@@ -52,6 +69,22 @@ class Group:
     def send(self, to: int, data: object, dtype: int) -> None: ...
 
     def recv(self, source: int, data: object, dtype: int) -> None: ...
+
+    def symmetric(self, offset: int, bytes: int) -> numpy.typing.NDArray[numpy.uint8]:
+        """
+        A part of this rank's symmetric memory, which lives as long as the array.
+        """
+
+    def forget(self, offset: int, bytes: int) -> None:
+        """
+        Gives the pages of a part of this rank's symmetric memory back to the system.
+        """
+
+    def place(self, buffer: object | None) -> int | None:
+        """Where a buffer lies in this rank's symmetric memory, or None."""
+
+    @property
+    def symmetric_bytes(self) -> int: ...
 
     def leave(self) -> None: ...
 
@@ -80,3 +113,32 @@ def die_with_parent() -> None:
 
 def arithmetic() -> str:
     """The variant that this CPU runs."""
+
+CODEC_BLOCK: int = 256
+
+class Codec:
+    """A lossy codec for one type; see kernels/codecs.py."""
+
+    def __init__(self, kind: int, parameter: float, dtype: int, variant: str | None = None) -> None: ...
+
+    def limit(self, elements: int) -> int:
+        """Bytes that `wire` needs to encode so many elements."""
+
+    def encode(self, data: object, wire: object) -> int:
+        """Returns the bytes of the encoding."""
+
+    def decode(self, wire: object, data: object, tile: int = 4096) -> int:
+        """
+        Fills `data`, `tile` elements at a time; returns the bytes that the encoding had.
+        """
+
+    def requantise(self, data: object, out: object) -> None:
+        """out = decode(encode(data))."""
+
+    def collect(self, before: object, after: object, weight: float, residual: object) -> None:
+        """residual += weight * (before - after), where that is finite."""
+
+    def correct(self, data: object, residual: object, out: object) -> None:
+        """
+        out = data + residual, rounded; the residual becomes what the rounding left.
+        """

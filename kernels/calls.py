@@ -9,19 +9,27 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..errors import UsageError
 from ..types import Collective, Config, DType, KnobValue, ReduceOp
 from . import _native
+from .codecs import Codec
 from .compiler import compile_program
 from .schedules.ir import Transfer
 from .schedules.registry import build, names
+from .schedules.wire import codec_legality
+from .zero_copy import NotZeroCopy, compile_zero_copy
 
 COLLECTIVE_NUMBER = {collective: number for number, collective in enumerate(Collective)}
 DTYPE_NUMBER = {dtype: number for number, dtype in enumerate(DType)}
 OP_NUMBER = {op: number for number, op in enumerate(ReduceOp)}
 
 SLICES_IN_FLIGHT = 4
+STORES = ("cached", "streamed")
+EXCHANGES = ("staged", "zero_copy")
+"""How blocks get from rank to rank: through outboxes, or straight between buffers in symmetric memory."""
+
 STREAM_FROM_BYTES = 16 << 20
 """Outputs of this size on go past the caches: below, the next reader still finds them there (measured)."""
 
@@ -44,15 +52,68 @@ class Shape:
         return self.count * self.dtype.itemsize * (n_ranks if self.collective.splits_by_rank else 1)
 
 
-def load_program(collective: Collective, algorithm: str, n_ranks: int, rank: int, root: int) -> _native.Program:
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What, besides a collective and its root, decides a program.
+
+    Args:
+        in_place: whether input and output are one buffer; only zero-copy programs differ by it.
+        lossy: whether messages are encoded, by whichever codec.
+    """
+
+    algorithm: str
+    zero_copy: bool = False
+    in_place: bool = False
+    lossy: bool = False
+
+
+def load_program(collective: Collective, route: Route, n_ranks: int, rank: int, root: int) -> _native.Program:
     """Build, compile and load. The root is position 0; the other ranks follow in order.
 
     Raises:
-        UsageError: no such algorithm, or not for this collective and number of ranks.
+        UsageError: no such algorithm, or not for this collective, number of ranks, exchange or lossy codecs.
     """
     order = tuple((position + root) % n_ranks for position in range(n_ranks))
+    schedule = build(collective, route.algorithm, n_ranks)
+    if route.lossy and (objection := codec_legality(collective, schedule)):
+        raise UsageError(
+            f"{route.algorithm} cannot do {collective.value} over {n_ranks} ranks with a lossy codec: {objection}",
+            remedy=f"use the codec none, or one of {', '.join(lossy_names(collective, n_ranks)) or 'no others'}",
+        )
+    if not route.zero_copy:
+        return _native.Program(compile_program(collective, schedule, rank, order, lossy=route.lossy).flatten())
+    try:
+        programs = compile_zero_copy(collective, schedule, order, in_place=route.in_place)
+    except NotZeroCopy as err:
+        raise UsageError(
+            f"{route.algorithm} cannot do {collective.value} over {n_ranks} ranks by zero copy"
+            f"{', in place' if route.in_place else ''}: {err}",
+            remedy=f"use exchange=staged, or one of {', '.join(zero_copy_names(collective, n_ranks)) or 'no others'}",
+        ) from None
+    return _native.Program(programs[rank].flatten())
+
+
+@lru_cache(maxsize=256)
+def zero_copy_names(collective: Collective, n_ranks: int) -> tuple[str, ...]:
+    """Algorithms that run over symmetric memory whether a call is in place or not, one of those that do the same."""
+    return tuple(name for name in distinct_names(collective, n_ranks) if _runs_zero_copy(collective, name, n_ranks))
+
+
+@lru_cache(maxsize=256)
+def lossy_names(collective: Collective, n_ranks: int) -> tuple[str, ...]:
+    """Algorithms that give all ranks the same bits with a lossy codec too, one of those that do the same."""
+    distinct = distinct_names(collective, n_ranks)
+    return tuple(name for name in distinct if codec_legality(collective, build(collective, name, n_ranks)) is None)
+
+
+def _runs_zero_copy(collective: Collective, algorithm: str, n_ranks: int) -> bool:
     schedule = build(collective, algorithm, n_ranks)
-    return _native.Program(compile_program(collective, schedule, rank, order).flatten())
+    try:
+        for in_place in (False,) if collective is Collective.ALL_TO_ALL else (False, True):
+            compile_zero_copy(collective, schedule, tuple(range(n_ranks)), in_place=in_place)
+    except NotZeroCopy:
+        return False
+    return True
 
 
 def slices(
@@ -65,7 +126,7 @@ def slices(
     staging_bytes: int,
 ) -> int:
     """Into how many slices a message is cut: configs that differ in segment_bytes only and give one number are one."""
-    program = load_program(collective, algorithm, n_ranks, 0, 0)
+    program = load_program(collective, Route(algorithm), n_ranks, 0, 0)
     count = message_bytes // dtype.itemsize // (n_ranks if collective.splits_by_rank else 1)
     return program.slices(count, DTYPE_NUMBER[dtype], segment_bytes, staging_bytes, SLICES_IN_FLIGHT)
 
@@ -91,25 +152,36 @@ class Calls:
     """
 
     def __init__(self) -> None:
-        self._programs: OrderedDict[tuple[Collective, str, int], _native.Program] = OrderedDict()
-        self._calls: OrderedDict[tuple[Shape, Config], _native.Call] = OrderedDict()
+        self._programs: OrderedDict[tuple[Collective, Route, int], _native.Program] = OrderedDict()
+        self._calls: OrderedDict[tuple[Shape, Config, bool], _native.Call] = OrderedDict()
 
-    def call(self, group: _native.Group, shape: Shape, config: Config) -> _native.Call:
+    def call(self, group: _native.Group, shape: Shape, config: Config, *, in_place: bool = False) -> _native.Call:
         """The native call for these arguments; the group is always the same.
+
+        Args:
+            in_place: whether input and output are one buffer, for configs that exchange by zero copy.
 
         Raises:
             UsageError: a config that the native executor cannot carry out.
         """
-        known = self._calls.get((shape, config))
+        known = self._calls.get((shape, config, in_place))
         if known is not None:
             return known
-        if config.codec != "none":
-            raise UsageError(f"codec {config.codec!r} is not one of: none", remedy="use the codec none")
+        codec = Codec.parse(config.codec)
+        objection = codec.objection(shape.collective, shape.dtype, shape.op)
+        if objection is not None:
+            raise UsageError(f"config {config}: {objection}", remedy="use the codec none")
         if config.segment_bytes is None:
             raise UsageError(f"config {config} has no segment_bytes", remedy="give the native backend a segment size")
-        in_flight, stream = _knobs(shape, config, group.n_ranks)
+        knobs = Knobs.of(shape, config, group.n_ranks)
+        if codec.lossy and knobs.zero_copy:
+            raise UsageError(
+                f"config {config}: without copies there are no messages to encode",
+                remedy="use exchange=staged, or the codec none",
+            )
+        route = Route(config.algorithm, knobs.zero_copy, knobs.zero_copy and in_place, codec.lossy)
         call = group.prepare(
-            self._program(group, shape, config.algorithm),
+            self._program(group, shape, route),
             COLLECTIVE_NUMBER[shape.collective],
             DTYPE_NUMBER[shape.dtype],
             OP_NUMBER[shape.op],
@@ -117,37 +189,77 @@ class Calls:
             config.algorithm,
             shape.count,
             config.segment_bytes,
-            in_flight,
-            stream,
+            knobs.in_flight,
+            knobs.stream,
+            knobs.stream_outbox,
+            codec.numbers(),
         )
         if len(self._calls) >= _CALLS_KEPT:
             self._calls.popitem(last=False)
-        self._calls[(shape, config)] = call
+        self._calls[(shape, config, in_place)] = call
         return call
 
-    def _program(self, group: _native.Group, shape: Shape, algorithm: str) -> _native.Program:
-        key = (shape.collective, algorithm, shape.root)
+    def _program(self, group: _native.Group, shape: Shape, route: Route) -> _native.Program:
+        key = (shape.collective, route, shape.root)
         program = self._programs.get(key)
         if program is None:
-            program = load_program(shape.collective, algorithm, group.n_ranks, group.rank, shape.root)
+            program = load_program(shape.collective, route, group.n_ranks, group.rank, shape.root)
             if len(self._programs) >= _PROGRAMS_KEPT:
                 self._programs.popitem(last=False)
             self._programs[key] = program
         return program
 
 
-def _knobs(shape: Shape, config: Config, n_ranks: int) -> tuple[int, bool]:
-    knobs: dict[str, KnobValue] = dict(config.knobs)
-    in_flight = knobs.pop("slices_in_flight", SLICES_IN_FLIGHT)
-    large = shape.message_bytes(n_ranks) >= STREAM_FROM_BYTES
-    stores = knobs.pop("stores", "streamed" if large else "cached")
-    if knobs:
-        raise UsageError(
-            f"config {config} has the unknown knob {min(knobs)!r}",
-            remedy="the native knobs: slices_in_flight, stores",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knobs:
+    """What a config's knobs come to for a call.
+
+    Args:
+        in_flight: slices under way at the same time, 1 to 8.
+        stream: outputs are written past the caches.
+        stream_outbox: messages are, so that their lines need not be fetched from the caches of peers that read them.
+        zero_copy: buffers in symmetric memory are exchanged without copies.
+    """
+
+    in_flight: int
+    stream: bool
+    stream_outbox: bool
+    zero_copy: bool
+
+    @classmethod
+    def of(cls, shape: Shape, config: Config, n_ranks: int) -> Knobs:
+        """The knobs of a config, the others at their defaults.
+
+        Raises:
+            UsageError: an unknown knob, or a value that it cannot have.
+        """
+        knobs: dict[str, KnobValue] = dict(config.knobs)
+        in_flight = knobs.pop("slices_in_flight", SLICES_IN_FLIGHT)
+        large = shape.message_bytes(n_ranks) >= STREAM_FROM_BYTES
+        words = {
+            name: _word(name, knobs.pop(name, default), allowed)
+            for name, default, allowed in (
+                ("stores", "streamed" if large else "cached", STORES),
+                ("outbox", "cached", STORES),
+                ("exchange", "staged", EXCHANGES),
+            )
+        }
+        if knobs:
+            raise UsageError(
+                f"config {config} has the unknown knob {min(knobs)!r}",
+                remedy=f"the native knobs: slices_in_flight, {', '.join(words)}",
+            )
+        if not isinstance(in_flight, int) or not 1 <= in_flight <= 8:
+            raise UsageError(f"slices_in_flight is {in_flight!r}, not 1 to 8", remedy="give a number from 1 to 8")
+        return cls(
+            in_flight=in_flight,
+            stream=words["stores"] == "streamed",
+            stream_outbox=words["outbox"] == "streamed",
+            zero_copy=words["exchange"] == "zero_copy",
         )
-    if not isinstance(in_flight, int) or not 1 <= in_flight <= 8:
-        raise UsageError(f"slices_in_flight is {in_flight!r}, not 1 to 8", remedy="give a number from 1 to 8")
-    if stores not in ("cached", "streamed"):
-        raise UsageError(f"stores is {stores!r}", remedy="give cached or streamed")
-    return in_flight, stores == "streamed"
+
+
+def _word(name: str, value: KnobValue, allowed: tuple[str, ...]) -> KnobValue:
+    if value not in allowed:
+        raise UsageError(f"{name} is {value!r}", remedy=f"give {' or '.join(allowed)}")
+    return value

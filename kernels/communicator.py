@@ -12,43 +12,31 @@ and so do the others.
 
 from __future__ import annotations
 
-import difflib
-import enum
+import operator
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from ..errors import UsageError
-from ..types import Collective, Config, DType, ReduceOp
+from ..types import Collective, Config, DType, Memory, ReduceOp
 from . import _native
+from .buffers import elements, like, named, numpy_dtype, op_of
 from .calls import DTYPE_NUMBER, Calls, Shape
+from .feedback import ErrorFeedback
+from .splits import agreed_counts
+from .symmetric import PRIVATE, Placing, SymmetricMemory
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer as _Buffer
+    from .buffers import Buffer
 
-    # NumPy's stubs say that an array is a buffer from Python 3.12 on only. Any: of every shape and type.
-    Buffer = np.ndarray[Any, Any] | _Buffer
-
-Selector = Callable[[Collective, int, DType, ReduceOp], Config]
-"""(collective, message_bytes, dtype, op) -> config; must answer alike on every rank."""
+Selector = Callable[[Collective, int, DType, ReduceOp, Memory], Config]
+"""(collective, message_bytes, dtype, op, memory) -> config; must answer alike on every rank."""
 
 
-Kind = TypeVar("Kind", bound=enum.Enum)
-
-_FORMATS = {
-    "f": DType.FLOAT32,
-    "d": DType.FLOAT64,
-    "e": DType.FLOAT16,
-    "b": DType.INT8,
-    "B": DType.UINT8,
-    "c": DType.UINT8,
-    "i": DType.INT32,
-    "l": DType.INT64,
-    "q": DType.INT64,
-}
 _ASKED_KEPT = 4096
+_EXCHANGE = Config(algorithm="direct", segment_bytes=65536)
 _BARRIER = Config(algorithm="flat", segment_bytes=4096)
 _BYTE = Shape(Collective.ALL_REDUCE, DType.UINT8, ReduceOp.MAX, 0, 1)
 
@@ -62,13 +50,23 @@ class Communicator:
         cores: cores that the ranks share, for how to wait.
         timeout_s: the longest wait for another rank.
         check: compare the whole arguments of every call before it starts.
+        room_bytes: says how much memory this host can still give; None where that is not known.
 
     Raises:
         CommunicatorError: not all ranks joined within timeout_s.
     """
 
     def __init__(
-        self, fd: int, rank: int, n_ranks: int, *, selector: Selector, cores: int, timeout_s: float, check: bool = False
+        self,
+        fd: int,
+        rank: int,
+        n_ranks: int,
+        *,
+        selector: Selector,
+        cores: int,
+        timeout_s: float,
+        check: bool = False,
+        room_bytes: Callable[[], int | None] = lambda: None,
     ) -> None:
         # Spinning pays only while nobody else needs the core (measured: 2000 looks are about 50 us).
         spins = 2000 if n_ranks <= cores else 0
@@ -79,7 +77,8 @@ class Communicator:
             )
         self._calls = Calls()
         self._selector = selector
-        self._asked: dict[tuple[int, int, np.dtype[Any], ReduceOp | str, int], _native.Call] = {}
+        self._asked: dict[tuple[int, int, np.dtype[Any], ReduceOp | str, int, Placing], _native.Call] = {}
+        self._symmetric: SymmetricMemory | None = SymmetricMemory(self._group, room_bytes)
         self.rank = rank
         self.n_ranks = n_ranks
         self._token, self._sink = bytearray(1), bytearray(1)
@@ -96,7 +95,7 @@ class Communicator:
         """Leave the group. Ranks that still wait for this one get an error."""
         if self._group is not None:
             self._group.leave()
-            self._group = None
+            self._group = self._symmetric = None  # the last array of allocate may still hold the group
 
     @property
     def group(self) -> _native.Group:
@@ -106,14 +105,50 @@ class Communicator:
             UsageError: the communicator is closed.
         """
         if self._group is None:
-            raise UsageError("the communicator is closed", remedy="make a new one")
+            raise self._closed()
         return self._group
 
-    def prepare(self, shape: Shape, config: Config | None = None) -> _native.Call:
-        """The native call for these arguments, by the selector's config unless one is given."""
+    @staticmethod
+    def _closed() -> UsageError:
+        return UsageError("the communicator is closed", remedy="make a new one")
+
+    def prepare(self, shape: Shape, config: Config | None = None, placing: Placing = PRIVATE) -> _native.Call:
+        """The native call for these arguments, by the selector's config unless one is given.
+
+        Args:
+            placing: where its buffers will lie.
+        """
         if config is None:
-            config = self._selector(shape.collective, shape.message_bytes(self.n_ranks), shape.dtype, shape.op)
-        return self._calls.call(self.group, shape, config)
+            size = shape.message_bytes(self.n_ranks)
+            config = self._selector(shape.collective, size, shape.dtype, shape.op, placing.memory)
+        return self._calls.call(self.group, shape, config, in_place=placing.in_place)
+
+    def allocate(
+        self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: DType | str = DType.FLOAT32
+    ) -> np.ndarray[Any, Any]:
+        """A new array of zeros in symmetric memory; every rank calls it, with equal arguments.
+
+        Collectives whose buffers all lie in symmetric memory, at the same place on every rank, can do without copies.
+        Views of the array are as good as the array. It stays until `free`, or until the last rank is gone.
+
+        Args:
+            dtype: ``"bfloat16"`` gives 16-bit integers.
+
+        Raises:
+            UsageError: ranks differ in what they ask for, or it does not fit (nothing was allocated on any rank).
+        """
+        kind = dtype if isinstance(dtype, DType) else named(DType, dtype)
+        sides = tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
+        return self._memory().allocate(sides, numpy_dtype(kind), self._everyones)
+
+    def free(self, array: np.ndarray[Any, Any]) -> None:
+        """Give back an array of `allocate`; every rank calls it. Its memory may not be used any more."""
+        self._memory().free(array, self._everyones)
+
+    def _memory(self) -> SymmetricMemory:
+        if self._symmetric is None:
+            raise self._closed()
+        return self._symmetric
 
     def _call(
         self,
@@ -123,17 +158,20 @@ class Communicator:
         op: ReduceOp | str,
         root: int,
         config: Config | None,
+        array: Buffer | None,
+        out: Buffer | None,
     ) -> _native.Call:
         """The native call whose count `sized` gives. What a NumPy array asks for again costs one look-up."""
+        placing = self._symmetric.placing(collective, array, out) if self._symmetric else PRIVATE
         key = None  # the id, since an enum's hash is Python code
         if config is None and dtype is None and type(sized) is np.ndarray:
-            key = (id(collective), sized.nbytes, sized.dtype, op, root)
+            key = (id(collective), sized.nbytes, sized.dtype, op, root, placing)
             known = self._asked.get(key)
             if known is not None:
                 return known
         if not 0 <= root < self.n_ranks:
             raise UsageError(f"root {root} is not a rank of a group of {self.n_ranks}", remedy="give a rank as root")
-        kind, count = _elements(sized, dtype)
+        kind, count = elements(sized, dtype)
         if collective is Collective.ALL_TO_ALL:
             if count % self.n_ranks:
                 raise UsageError(
@@ -141,7 +179,7 @@ class Communicator:
                     remedy="use all_to_all_v",
                 )
             count //= self.n_ranks
-        call = self.prepare(Shape(collective, kind, _op(op), root, count), config)
+        call = self.prepare(Shape(collective, kind, op_of(op), root, count), config, placing)
         if key is not None:
             if len(self._asked) >= _ASKED_KEPT:
                 self._asked.clear()
@@ -156,6 +194,8 @@ class Communicator:
         out: Buffer | None = None,
         dtype: DType | str | None = None,
         config: Config | None = None,
+        feedback: ErrorFeedback | None = None,
+        name: str | None = None,
     ) -> Buffer:
         """Combine all ranks' arrays; every rank gets the result, bit for bit the same.
 
@@ -163,12 +203,19 @@ class Communicator:
             array: this rank's contribution; overwritten with the result unless `out` is given.
             op: ``sum``, ``prod``, ``max``, ``min`` or ``avg``.
             dtype: the element type where the buffer does not say it (``"bfloat16"`` over 16-bit integers).
+            feedback: adds what lossy codecs dropped in earlier calls of that `name`, and keeps what this one drops. For
+                ``sum`` and ``avg``.
+            name: the buffer's, for `feedback`.
 
         Returns:
             `out`, or `array`.
         """
         target = array if out is None else out
-        self.group.run(self._call(Collective.ALL_REDUCE, array, dtype, op, 0, config), array, target)
+        if feedback is not None or name is not None:
+            call = self._call(Collective.ALL_REDUCE, array, dtype, op, 0, config, None, None)
+            self._run_with_feedback(call, array, target, op, dtype, feedback, name)
+            return target
+        self.group.run(self._call(Collective.ALL_REDUCE, array, dtype, op, 0, config, array, target), array, target)
         return target
 
     def all_gather(
@@ -185,8 +232,8 @@ class Communicator:
             out: n_ranks times the size of `array`; a new NumPy array of shape (n_ranks, *array.shape) if None.
                 In place: `array` is the rank-th part of `out`.
         """
-        target = _like(array, (self.n_ranks,)) if out is None else out
-        self.group.run(self._call(Collective.ALL_GATHER, array, dtype, "sum", 0, config), array, target)
+        target = like(array, (self.n_ranks,)) if out is None else out
+        self.group.run(self._call(Collective.ALL_GATHER, array, dtype, "sum", 0, config, array, target), array, target)
         return target
 
     def reduce_scatter(
@@ -197,21 +244,47 @@ class Communicator:
         *,
         dtype: DType | str | None = None,
         config: Config | None = None,
+        feedback: ErrorFeedback | None = None,
+        name: str | None = None,
     ) -> Buffer:
         """Combine all ranks' arrays; rank r gets the r-th part of the result.
 
         Args:
             array: n_ranks times the size of `out`. In place: `out` is the rank-th part of `array`.
+            feedback, name: as for `all_reduce`.
         """
-        self.group.run(self._call(Collective.REDUCE_SCATTER, out, dtype, op, 0, config), array, out)
+        if feedback is not None or name is not None:
+            call = self._call(Collective.REDUCE_SCATTER, out, dtype, op, 0, config, None, None)
+            self._run_with_feedback(call, array, out, op, dtype, feedback, name)
+            return out
+        self.group.run(self._call(Collective.REDUCE_SCATTER, out, dtype, op, 0, config, array, out), array, out)
         return out
+
+    def _run_with_feedback(
+        self,
+        call: _native.Call,
+        array: Buffer,
+        out: Buffer,
+        op: ReduceOp | str,
+        dtype: DType | str | None,
+        feedback: ErrorFeedback | None,
+        name: str | None,
+    ) -> None:
+        if feedback is None or name is None:
+            raise UsageError("of feedback and name only one is given", remedy="give both, or neither")
+        if op_of(op) not in (ReduceOp.SUM, ReduceOp.AVG):
+            raise UsageError(f"error feedback for {op_of(op).value}", remedy="use it for sum or avg")
+        kind, count = elements(array, dtype)
+        self.group.check(call, array, out)  # from here on the residual is in the contribution, and may not get lost
+        contribution = feedback.corrected(name, array, kind)
+        self.group.run_collecting(call, contribution, out, feedback.residual(name, count, kind))
 
     def broadcast(
         self, array: Buffer, root: int = 0, *, dtype: DType | str | None = None, config: Config | None = None
     ) -> Buffer:
         """Every rank gets the root's array, in place."""
         source = array if self.rank == root else None
-        self.group.run(self._call(Collective.BROADCAST, array, dtype, "sum", root, config), source, array)
+        self.group.run(self._call(Collective.BROADCAST, array, dtype, "sum", root, config, array, array), source, array)
         return array
 
     def reduce(
@@ -224,10 +297,14 @@ class Communicator:
         dtype: DType | str | None = None,
         config: Config | None = None,
     ) -> Buffer:
-        """Combine all ranks' arrays; the root gets the result, in `array` unless it gives `out`."""
-        target = (array if out is None else out) if self.rank == root else None
-        self.group.run(self._call(Collective.REDUCE, array, dtype, op, root, config), array, target)
-        return array if target is None else target
+        """Combine all ranks' arrays; the root gets the result, in `array` unless it gives `out`.
+
+        In symmetric memory every rank gives `out`, or none does: the others write into the root's.
+        """
+        target = array if out is None else out
+        call = self._call(Collective.REDUCE, array, dtype, op, root, config, array, target)
+        self.group.run(call, array, target if self.rank == root or call.zero_copy else None)
+        return target if self.rank == root else array
 
     def scatter(
         self,
@@ -240,7 +317,7 @@ class Communicator:
     ) -> Buffer:
         """Rank r gets the r-th part of the root's array; `array` is None on the other ranks."""
         source = array if self.rank == root else None
-        self.group.run(self._call(Collective.SCATTER, out, dtype, "sum", root, config), source, out)
+        self.group.run(self._call(Collective.SCATTER, out, dtype, "sum", root, config, None, None), source, out)
         return out
 
     def gather(
@@ -254,14 +331,14 @@ class Communicator:
     ) -> Buffer | None:
         """The root gets all ranks' arrays, in the order of ranks, in `out` (None on the other ranks)."""
         target = out if self.rank == root else None
-        self.group.run(self._call(Collective.GATHER, array, dtype, "sum", root, config), array, target)
+        self.group.run(self._call(Collective.GATHER, array, dtype, "sum", root, config, None, None), array, target)
         return target
 
     def all_to_all(
         self, array: Buffer, out: Buffer, *, dtype: DType | str | None = None, config: Config | None = None
     ) -> Buffer:
         """Rank s's r-th part becomes rank r's s-th part. `out` has the size of `array` and does not overlap it."""
-        self.group.run(self._call(Collective.ALL_TO_ALL, array, dtype, "sum", 0, config), array, out)
+        self.group.run(self._call(Collective.ALL_TO_ALL, array, dtype, "sum", 0, config, array, out), array, out)
         return out
 
     def all_to_all_v(
@@ -283,44 +360,27 @@ class Communicator:
             send_counts: elements for each rank; they sum to the size of `array`.
             recv_counts: elements from each rank; they sum to the size of `out`.
         """
-        kind, _ = _elements(array, dtype)
-        counts = self._exchanged_counts(send_counts, recv_counts)
-        sent, received = counts[:, 0], counts[:, 1]
-        if not np.array_equal(sent, received.T):
-            source, target = np.argwhere(sent != received.T)[0]
-            raise UsageError(
-                f"all_to_all_v: rank {source} sends {sent[source, target]} elements to rank {target}, which expects "
-                f"{received[target, source]}",
-                remedy="give the receiver's recv_counts what the senders send",
-            )
+        kind, _ = elements(array, dtype)
+        sent = agreed_counts(send_counts, recv_counts, self.n_ranks, self._everyones)
         shape = Shape(Collective.ALL_TO_ALL, kind, ReduceOp.SUM, 0, int(sent.max()))
         self.group.run_split(self.prepare(shape, config), array, out, list(send_counts), list(recv_counts))
         return out
 
-    def _exchanged_counts(
-        self, send_counts: Sequence[int], recv_counts: Sequence[int]
-    ) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-        """All ranks' counts, shape (n_ranks, 2, n_ranks)."""
-        for name, counts in (("send_counts", send_counts), ("recv_counts", recv_counts)):
-            if len(counts) != self.n_ranks or min(counts) < 0:
-                raise UsageError(
-                    f"{name} is {list(counts)}, not {self.n_ranks} numbers from 0",
-                    remedy="give one count for each rank",
-                )
-        mine = np.array([send_counts, recv_counts], np.int64)
-        everyone = np.empty((self.n_ranks, 2, self.n_ranks), np.int64)
-        self.all_gather(mine, everyone, config=Config(algorithm="direct", segment_bytes=65536))
+    def _everyones(self, mine: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+        """All ranks' arrays, one after the other."""
+        everyone = np.empty((self.n_ranks, *mine.shape), np.int64)
+        self.all_gather(mine, everyone, config=_EXCHANGE)
         return everyone
 
     def send(self, array: Buffer, to: int, *, dtype: DType | str | None = None) -> None:
         """Send to one rank; returns when at most 256 KiB of it are still on the way."""
-        kind, _ = _elements(array, dtype)
+        kind, _ = elements(array, dtype)
         self._check_peer(to)
         self.group.send(to, array, DTYPE_NUMBER[kind])
 
     def recv(self, array: Buffer, source: int, *, dtype: DType | str | None = None) -> Buffer:
         """Receive from one rank, in the order of its sends; count and type must be the sender's."""
-        kind, _ = _elements(array, dtype)
+        kind, _ = elements(array, dtype)
         self._check_peer(source)
         self.group.recv(source, array, DTYPE_NUMBER[kind])
         return array
@@ -339,50 +399,3 @@ class Communicator:
     def barrier_call(self) -> _native.Call:
         """The native call behind `barrier`, for measuring."""
         return self._calls.call(self.group, _BYTE, _BARRIER)
-
-
-def _elements(array: Buffer, dtype: DType | str | None) -> tuple[DType, int]:
-    """Element type and number of elements of a buffer, taken as `dtype` if given."""
-    if isinstance(array, np.ndarray):
-        size, code = array.nbytes, array.dtype.char if array.dtype.isnative else array.dtype.str
-    else:
-        try:
-            with memoryview(array) as view:
-                size, code = view.nbytes, view.format.lstrip("@=<")
-        except TypeError as err:
-            raise UsageError(
-                f"an object of type {type(array).__name__} is not a buffer", remedy="pass a NumPy array or memoryview"
-            ) from err
-    if dtype is not None:
-        kind = dtype if isinstance(dtype, DType) else _named(DType, dtype)
-    elif code in _FORMATS:
-        kind = _FORMATS[code]
-    else:
-        raise UsageError(
-            f"elements of format {code!r} are not one of: {', '.join(d.value for d in DType)}",
-            remedy="convert the array, or give dtype=",
-        )
-    if size % kind.itemsize:
-        raise UsageError(f"{size} bytes are not whole elements of {kind.value}", remedy="give another dtype")
-    return kind, size // kind.itemsize
-
-
-def _op(op: ReduceOp | str) -> ReduceOp:
-    return op if isinstance(op, ReduceOp) else _named(ReduceOp, op)
-
-
-def _named(kind: type[Kind], word: str) -> Kind:
-    try:
-        return kind(word)
-    except ValueError:
-        words = [member.value for member in kind]
-        near = difflib.get_close_matches(str(word), words, n=1)
-        raise UsageError(
-            f"{word!r} is not one of: {', '.join(words)}",
-            remedy=f"did you mean {near[0]!r}?" if near else "use one of these",
-        ) from None
-
-
-def _like(array: Buffer, lead: tuple[int, ...]) -> Buffer:
-    view = array if isinstance(array, np.ndarray) else np.asarray(memoryview(array))
-    return np.empty((*lead, *view.shape), view.dtype)

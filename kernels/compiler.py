@@ -13,305 +13,180 @@ rank's outbox of step l; a block that several ranks read is staged once. The pas
 3. a store that nobody reads before it is overwritten is dropped;
 4. neighbouring blocks are merged;
 5. own data goes first, then what others wait for, then the rest, nearest rank first.
+
+A lossy program is for calls with a codec (schedules/wire.py has the rules). There a block that is sent becomes what its
+readers decode. So an instruction that sends a block stores it as well where this rank reads it later, and says whether
+this rank is charged with what encoding drops.
 """
 
 from __future__ import annotations
 
-import enum
-from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..types import Collective
-from .schedules.ir import Schedule
-from .schedules.semantics import holds
-
-
-class Space(enum.IntEnum):
-    """Where a source is read. The numbers are those of csrc/program.h."""
-
-    INPUT = 0
-    OUTPUT = 1
-    SCRATCH = 2
-    PEER = 3
-
-
-TO_OUTPUT, TO_SCRATCH, TO_OUTBOX = 1, 2, 4  # bits of a destination, as in csrc/program.h
-
-VERTICAL = frozenset(
-    (Collective.ALL_GATHER, Collective.REDUCE_SCATTER, Collective.SCATTER, Collective.GATHER, Collective.ALL_TO_ALL)
+from .program import (
+    BEFORE_POST,
+    TO_OUTBOX,
+    TO_OUTPUT,
+    TO_SCRATCH,
+    VERTICAL,
+    Instruction,
+    Program,
+    Source,
+    Space,
+    merged,
+    urgency,
 )
-"""Collectives cut vertically: a slice is the same part of every rank's block. The others are cut horizontally: a
-slice is a contiguous piece of the buffer, itself cut into the schedule's blocks."""
+from .schedules.ir import Schedule
+from .schedules.wire import follow
+from .traffic import Traffic, storage, traffic_of
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One operand: block `index` of the given space (of `rank`'s outbox message, if PEER)."""
-
-    space: Space
-    rank: int
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """``destinations = op(sources)``, or a copy if there is one source.
-
-    Args:
-        destinations: bits TO_OUTPUT, TO_SCRATCH, TO_OUTBOX.
-        memory_index: block number in output or scratch.
-        piece: block number in the outbox message.
-        width: how many neighbouring blocks.
-        block: logical number of the first block, which decides its length.
-        completes: whether every rank's contribution is in the result, so that an average divides here.
-    """
-
-    destinations: int
-    memory_index: int
-    piece: int
-    width: int
-    block: int
-    completes: bool
-    sources: tuple[Source, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
-    """What one rank does for a (collective, algorithm, n, order), for any count, type and segment size.
-
-    Args:
-        levels: instructions of each superstep; one more than the schedule has steps.
-        readers: ranks that ever read this rank's outbox.
-        scratch_blocks: blocks of scratch that one slice needs.
-        piece_blocks: blocks of the largest message of any rank; equal on all ranks.
-        synchronising: whether every rank's end depends on every rank's start; equal on all ranks.
-    """
-
-    collective: Collective
-    n_ranks: int
-    rank: int
-    blocks: int
-    levels: tuple[tuple[Instruction, ...], ...]
-    readers: tuple[int, ...]
-    scratch_blocks: int
-    piece_blocks: int
-    synchronising: bool
-
-    def flatten(self) -> list[int]:
-        """The form that the native executor loads (csrc/program.cc reads it back in this order)."""
-        words = [
-            self.n_ranks,
-            self.rank,
-            self.blocks,
-            int(self.collective in VERTICAL),
-            self.scratch_blocks,
-            self.piece_blocks,
-            int(self.synchronising),
-            len(self.readers),
-            *self.readers,
-            len(self.levels),
-        ]
-        for level in self.levels:
-            words.append(len(level))
-            for op in level:
-                words += [op.destinations, op.memory_index, op.piece, op.width, op.block, int(op.completes)]
-                words.append(len(op.sources))
-                for source in op.sources:
-                    words += [source.space, source.rank, source.index]
-        return words
-
-
-BlockIndex = Callable[[int, int], int | None]
-
-
-def _storage(collective: Collective, schedule: Schedule, order: tuple[int, ...]) -> tuple[BlockIndex, BlockIndex]:
-    """Where rank r keeps block b in the user's buffers: (input index, output index), None where it is not there."""
-    n, root = schedule.n, order[0]
-    match collective:
-        case Collective.ALL_REDUCE:
-            return (lambda r, b: b), (lambda r, b: b)
-        case Collective.BROADCAST:
-            return (lambda r, b: b if r == root else None), (lambda r, b: b)
-        case Collective.REDUCE:
-            return (lambda r, b: b), (lambda r, b: b if r == root else None)
-        case Collective.ALL_GATHER:
-            return (lambda r, b: 0 if order[b] == r else None), (lambda r, b: order[b])
-        case Collective.REDUCE_SCATTER:
-            return (lambda r, b: order[b]), (lambda r, b: 0 if order[b] == r else None)
-        case Collective.SCATTER:
-            return (lambda r, b: order[b] if r == root else None), (lambda r, b: 0 if order[b] == r else None)
-        case Collective.GATHER:
-            return (lambda r, b: 0 if order[b] == r else None), (lambda r, b: order[b] if r == root else None)
-        case Collective.ALL_TO_ALL:
-            return (
-                (lambda r, b: order[b % n] if order[b // n] == r else None),
-                (lambda r, b: order[b // n] if order[b % n] == r else None),
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class _Traffic:
-    """The schedule as ranks see it: what each publishes and receives at each step."""
-
-    steps: int
-    sends: list[list[set[int]]]  # [rank][step] -> blocks
-    arrivals: list[list[dict[int, list[int]]]]  # [rank][step] -> block -> source ranks
-    reduces: list[list[dict[int, bool]]]  # [rank][step] -> block -> combined with the own value?
-    completes: list[list[dict[int, bool]]]  # [rank][step] -> block -> all contributions are in?
-    readers: list[set[int]]
-    synchronising: bool
-
-
-def _traffic(collective: Collective, schedule: Schedule, order: tuple[int, ...]) -> _Traffic:
-    n = schedule.n
-    steps = [list(step) for step in schedule.expand()]
-    size = range(len(steps) + 1)
-    sends: list[list[set[int]]] = [[set() for _ in size] for _ in range(n)]
-    arrivals: list[list[dict[int, list[int]]]] = [[defaultdict(list) for _ in size] for _ in range(n)]
-    reduces: list[list[dict[int, bool]]] = [[{} for _ in size] for _ in range(n)]
-    completes: list[list[dict[int, bool]]] = [[{} for _ in size] for _ in range(n)]
-    readers: list[set[int]] = [set() for _ in range(n)]
-    held = [list(map(int, row)) for row in holds(collective, n, schedule.blocks)[0]]  # [position][block] bit masks
-    heard = [1 << p for p in range(n)]  # whose start a position's present depends on
-    everyone = (1 << n) - 1
-    for t, step in enumerate(steps):
-        new_held = [row[:] for row in held]
-        new_heard = heard[:]
-        for src, dst, blocks, reduce in step:
-            source, reader = order[src], order[dst]
-            readers[source].add(reader)
-            new_heard[dst] |= heard[src]
-            for block in blocks:
-                sends[source][t].add(block)
-                arrivals[reader][t][block].append(source)
-                reduces[reader][t][block] = reduce
-                new_held[dst][block] = (new_held[dst][block] | held[src][block]) if reduce else held[src][block]
-                completes[reader][t][block] = reduce and new_held[dst][block] == everyone
-        held, heard = new_held, new_heard
-    return _Traffic(len(steps), sends, arrivals, reduces, completes, readers, all(h == everyone for h in heard))
-
-
-def compile_program(collective: Collective, schedule: Schedule, rank: int, order: tuple[int, ...]) -> Program:
+def compile_program(
+    collective: Collective, schedule: Schedule, rank: int, order: tuple[int, ...], *, lossy: bool = False
+) -> Program:
     """The program of `rank` for a checked schedule.
 
     Args:
         order: position p of the schedule is rank order[p]; position 0 is the root.
+        lossy: messages will be encoded; the schedule is one that wire.codec_legality allows.
     """
-    traffic = _traffic(collective, schedule, order)
+    traffic = traffic_of(collective, schedule, order)
     pieces = [[{block: i for i, block in enumerate(sorted(blocks))} for blocks in of_rank] for of_rank in traffic.sends]
-    levels, scratch_blocks = _levels(collective, schedule, rank, order, traffic, pieces)
+    blocks = _Blocks(collective, schedule, rank, order, traffic, lossy)
+    levels = [_level(number, blocks, traffic, pieces) for number in range(traffic.steps + 1)]
+    levels[0] += blocks.unmoved()
+    if collective not in VERTICAL:
+        levels = [merged(level) for level in levels]
     return Program(
         collective=collective,
         n_ranks=schedule.n,
         rank=rank,
         blocks=schedule.blocks,
-        levels=tuple(tuple(level) for level in levels),
+        levels=tuple(tuple(sorted(level, key=lambda op: urgency(op, rank, schedule.n))) for level in levels),
+        posts=tuple(any(op.destinations & TO_OUTBOX for op in level) for level in levels),
         readers=tuple(sorted(traffic.readers[rank])),
-        scratch_blocks=scratch_blocks,
-        piece_blocks=max([len(blocks) for of_rank in traffic.sends for blocks in of_rank] + [1]),
+        scratch_blocks=len(blocks.scratch),
+        piece_blocks=traffic.piece_blocks,
         synchronising=traffic.synchronising,
+        lossy=lossy,
     )
 
 
-def _levels(
-    collective: Collective,
-    schedule: Schedule,
-    rank: int,
-    order: tuple[int, ...],
-    traffic: _Traffic,
-    pieces: list[list[dict[int, int]]],
-) -> tuple[list[list[Instruction]], int]:
-    in_index, out_index = _storage(collective, schedule, order)
-    sends, arrivals, reduces = traffic.sends[rank], traffic.arrivals[rank], traffic.reduces[rank]
-    place: dict[int, Source] = {}  # blocks that this rank has written so far
-    scratch: dict[int, int] = {}
+def _level(number: int, blocks: _Blocks, traffic: Traffic, pieces: list[list[dict[int, int]]]) -> list[Instruction]:
+    """What a rank does in a superstep: with what arrived in the step before, and with what it sends besides."""
+    rank = blocks.rank
+    arrivals, reduces = traffic.arrivals[rank][number - 1], traffic.reduces[rank][number - 1]  # at [-1] is nothing
+    leaving = traffic.sends[rank][number]
+    level = []
+    for block in sorted(arrivals):
+        operands = [Source(Space.PEER, peer, pieces[peer][number - 1][block]) for peer in arrivals[block]]
+        if reduces[block]:
+            operands = sorted([*operands, blocks.stored(block)], key=lambda source: source.rank)
+        completes = traffic.completes[rank][number - 1][block]
+        blocks.arrived(block, reduces[block], completes)
+        op = Instruction(0, 0, 0, 1, block, completes, tuple(operands))
+        if blocks.read_from_memory(block, number):
+            op = blocks.remembered(op)
+        if block in leaving:
+            op = blocks.sent(op, number, pieces[rank][number][block])
+        level.append(op)
+    for block in sorted(leaving - arrivals.keys()):
+        op = Instruction(0, 0, 0, 1, block, False, (blocks.stored(block),))
+        if blocks.changes_when_sent(block, number):
+            op = blocks.remembered(op)
+        level.append(blocks.sent(op, number, pieces[rank][number][block]))
+    return level
 
-    def stored(block: int) -> Source:
-        if block in place:
-            return place[block]
-        index = in_index(rank, block)
-        assert index is not None, f"{collective.value}: rank {rank} reads block {block}, which it does not hold"
-        return Source(Space.INPUT, rank, index)
 
-    def read_later(block: int, arrived_at: int) -> bool:
-        """Whether the value that arrived at a step is read from memory before it is overwritten."""
-        for step in range(arrived_at + 1, traffic.steps):
-            if block in sends[step] and step != arrived_at + 1:  # at the very next step it leaves by fusion
+class _Blocks:
+    """Where a rank has its blocks, superstep by superstep."""
+
+    def __init__(
+        self,
+        collective: Collective,
+        schedule: Schedule,
+        rank: int,
+        order: tuple[int, ...],
+        traffic: Traffic,
+        lossy: bool,
+    ) -> None:
+        self.rank = rank
+        self.scratch: dict[int, int] = {}
+        self._collective = collective
+        self._all = range(schedule.blocks)
+        self._traffic = traffic
+        self._in_index, self._out_index = storage(collective, schedule, order)
+        self._written: dict[int, Source] = {}
+        self._lossy = lossy
+        self._position = order.index(rank)
+        self._charged = follow(collective, schedule).charged if lossy else ()
+        self._decoded: set[int] = set()  # what encoding would not change
+        self._complete: set[int] = set()
+
+    def stored(self, block: int) -> Source:
+        """Where the block lies now."""
+        if block in self._written:
+            return self._written[block]
+        index = self._in_index(self.rank, block)
+        assert index is not None, (
+            f"{self._collective.value}: rank {self.rank} reads block {block}, which it does not hold"
+        )
+        return Source(Space.INPUT, self.rank, index)
+
+    def remembered(self, op: Instruction) -> Instruction:
+        """The instruction with a place in memory for its result, from which the block is read from now on."""
+        index = self._out_index(self.rank, op.block)
+        if index is not None:
+            destination, space = TO_OUTPUT, Space.OUTPUT
+        else:
+            destination, space = TO_SCRATCH, Space.SCRATCH
+            index = self.scratch.setdefault(op.block, len(self.scratch))
+        self._written[op.block] = Source(space, self.rank, index)
+        return replace(op, destinations=op.destinations | destination, memory_index=index)
+
+    def sent(self, op: Instruction, step: int, piece: int) -> Instruction:
+        """The instruction with a place in the message of a step."""
+        op = replace(op, destinations=op.destinations | TO_OUTBOX | BEFORE_POST, piece=piece)
+        if not self._lossy:
+            return op
+        self._decoded.add(op.block)
+        if (self._position, op.block) not in self._charged[step]:
+            return op
+        return replace(op, charged=self._in_index(self.rank, op.block), divided=op.block in self._complete)
+
+    def arrived(self, block: int, reduces: bool, completes: bool) -> None:
+        """Another value of the block is here."""
+        if reduces:
+            self._decoded.discard(block)
+        else:
+            self._decoded.add(block)
+        if completes:
+            self._complete.add(block)
+
+    def changes_when_sent(self, block: int, step: int) -> bool:
+        """Whether encoding changes the block, and this rank uses it afterwards, other than to send the same again."""
+        return self._lossy and block not in self._decoded and self._used(block, step, sends=False)
+
+    def read_from_memory(self, block: int, level: int) -> bool:
+        """Whether the value that arrives at a level is read in later ones: in this one it leaves by fusion."""
+        return self._used(block, level, sends=True)
+
+    def _used(self, block: int, first_step: int, *, sends: bool) -> bool:
+        sent, arrivals = self._traffic.sends[self.rank], self._traffic.arrivals[self.rank]
+        for step in range(first_step, self._traffic.steps):
+            if sends and step > first_step and block in sent[step]:
                 return True
             if block in arrivals[step]:
-                return reduces[step][block]
-        return out_index(rank, block) is not None
+                return self._traffic.reduces[self.rank][step][block]
+        return self._out_index(self.rank, block) is not None
 
-    levels: list[list[Instruction]] = [[] for _ in range(traffic.steps + 1)]
-    for level in range(traffic.steps + 1):
-        fused: set[int] = set()
-        for block in sorted(arrivals[level - 1]) if level else ():
-            step = level - 1
-            operands = [Source(Space.PEER, peer, pieces[peer][step][block]) for peer in arrivals[step][block]]
-            if reduces[step][block]:
-                operands = sorted([*operands, stored(block)], key=lambda source: source.rank)
-            destinations = memory_index = piece = 0
-            if level < traffic.steps and block in sends[level]:
-                destinations |= TO_OUTBOX
-                piece = pieces[rank][level][block]
-                fused.add(block)
-            if read_later(block, step):
-                index = out_index(rank, block)
-                if index is not None:
-                    destinations |= TO_OUTPUT
-                    memory_index = index
-                    place[block] = Source(Space.OUTPUT, rank, index)
-                else:
-                    destinations |= TO_SCRATCH
-                    memory_index = scratch.setdefault(block, len(scratch))
-                    place[block] = Source(Space.SCRATCH, rank, memory_index)
-            completes = traffic.completes[rank][step][block]
-            levels[level].append(Instruction(destinations, memory_index, piece, 1, block, completes, tuple(operands)))
-        for block in sorted(sends[level]) if level < traffic.steps else ():
-            if block not in fused:
-                piece = pieces[rank][level][block]
-                levels[level].append(Instruction(TO_OUTBOX, 0, piece, 1, block, False, (stored(block),)))
-    for block in range(schedule.blocks):  # what never moved goes straight from input to output
-        source_index, target_index = in_index(rank, block), out_index(rank, block)
-        if block not in place and source_index is not None and target_index is not None:
-            source = Source(Space.INPUT, rank, source_index)
-            levels[0].append(Instruction(TO_OUTPUT, target_index, 0, 1, block, False, (source,)))
-    if collective not in VERTICAL:
-        levels = [_merged(level) for level in levels]
-    return [sorted(level, key=lambda op: _urgency(op, rank, schedule.n)) for level in levels], len(scratch)
-
-
-def _merged(level: list[Instruction]) -> list[Instruction]:
-    """Neighbouring blocks that move alike become one wider instruction."""
-    merged: list[Instruction] = []
-    for op in level:
-        if merged and _continues(merged[-1], op):
-            merged[-1] = replace(merged[-1], width=merged[-1].width + 1)
-        else:
-            merged.append(op)
-    return merged
-
-
-def _continues(before: Instruction, op: Instruction) -> bool:
-    width = before.width
-    return (
-        before.destinations == op.destinations
-        and before.completes == op.completes
-        and before.block + width == op.block
-        and (not op.destinations & (TO_OUTPUT | TO_SCRATCH) or before.memory_index + width == op.memory_index)
-        and (not op.destinations & TO_OUTBOX or before.piece + width == op.piece)
-        and len(before.sources) == len(op.sources)
-        and all(
-            (a.space, a.rank, a.index + width) == (b.space, b.rank, b.index)
-            for a, b in zip(before.sources, op.sources, strict=True)
-        )
-    )
-
-
-def _urgency(op: Instruction, rank: int, n: int) -> int:
-    """Own data to send, then received data to send on, then everything else: the nearest rank's first."""
-    distances = [(source.rank - rank) % n for source in op.sources if source.space is Space.PEER]
-    if op.destinations & TO_OUTBOX:
-        return 1 if distances else 0
-    return 2 + max(distances, default=0)
+    def unmoved(self) -> list[Instruction]:
+        """What never moved goes straight from input to output."""
+        level = []
+        for block in self._all:
+            source, target = self._in_index(self.rank, block), self._out_index(self.rank, block)
+            if block not in self._written and source is not None and target is not None:
+                sources = (Source(Space.INPUT, self.rank, source),)
+                level.append(Instruction(TO_OUTPUT, target, 0, 1, block, False, sources))
+        return level

@@ -144,9 +144,13 @@ def keys(draw: st.DrawFn) -> RuleKey:
 
 @st.composite
 def default_rules(draw: st.DrawFn) -> DefaultRules:
-    """One to three bands of rank counts with one to three rows each, for every collective."""
+    """One to three bands of rank counts with one to three rows each, for every collective.
+
+    Some collectives have such rows for symmetric memory too.
+    """
+    shared = draw(st.sets(st.sampled_from(Collective), max_size=2))
     rows = []
-    for collective in Collective:
+    for collective, memory in [*((c, Memory.PRIVATE) for c in Collective), *((c, Memory.SYMMETRIC) for c in shared)]:
         cuts = sorted(draw(st.sets(st.integers(2, 6), max_size=2)))
         for ranks_from, ranks_to in zip((1, *cuts), (*cuts, None), strict=True):
             for from_bytes in (0, *sorted(draw(st.sets(st.integers(1, 4096), max_size=2)))):
@@ -158,6 +162,7 @@ def default_rules(draw: st.DrawFn) -> DefaultRules:
                         ranks_to=ranks_to,
                         from_bytes=from_bytes,
                         config=config,
+                        memory=memory,
                     )
                 )
     return DefaultRules(backend="native", rows=tuple(draw(st.permutations(rows))))

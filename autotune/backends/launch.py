@@ -29,6 +29,8 @@ from ..types import TrialState
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 _STOP_S = 2.0
+SYMMETRIC_BYTES = 64 << 30
+"""Address space for a rank's symmetric memory: more than trials will ever allocate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class RankPool:
         self._ranks: list[subprocess.Popen[bytes]] = []
         self._sockets: list[socket.socket] = []
         self._errors: list[IO[bytes]] = []
-        fd = create_segment(n_ranks, staging_bytes)
+        fd = create_segment(n_ranks, staging_bytes, SYMMETRIC_BYTES)
         try:
             for rank in range(n_ranks):
                 setup: dict[str, Json] = {

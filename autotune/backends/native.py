@@ -1,7 +1,7 @@
 """The native backend: trials of our own kernels on this host's cores.
 
-In:  problems and configs. Out: outcomes, from ranks that run in processes of their own and are replaced when one hangs,
-dies or breaks its group. May not touch: the store, tables on disk.
+In:  problems. Out: their candidates and defaults; ranks for `PooledBackend`, which measures. May not touch: the store,
+tables on disk.
 """
 
 from __future__ import annotations
@@ -10,37 +10,38 @@ import functools
 from collections.abc import Sequence
 
 from ..errors import AutotuneError
-from ..kernels import distinct_names, slices
+from ..kernels import distinct_names, lossy_names, slices, zero_copy_names
 from ..kernels.schedules.registry import names
-from ..measure import Failure, Outcome, Timing
 from ..space import native_candidates
 from ..table import native_defaults
-from ..types import Collective, Config, Problem, ReduceOp, SampleKind, TrialState, WrongElement
-from .launch import Json, PoolFailed, RankPool
+from ..types import Collective, Config, Problem
+from .launch import Json, RankPool
+from .pooled import WATCHDOG_S, PooledBackend
 
 REFERENCE = Config(algorithm="ring", segment_bytes=64 << 10)
 """The fixed config that gains are reported against besides the default's: what people copy from guides."""
 
-_WATCHDOG_S = 60.0  # a round of the largest messages takes a few seconds; its first touch of pages more
-_OPS = {"sum": ReduceOp.SUM, "minmax": ReduceOp.MAX, "prod": ReduceOp.PROD}
+_UNBOUNDED = 1 << 50
 
 
-class NativeBackend:
+class NativeBackend(PooledBackend):
     """Implements `measure.Backend`.
 
     Args:
         cores: the cores that ranks are pinned to, in order; more ranks than cores share them.
         staging_bytes: as AUTOTUNE_STAGING.
         timeout_s: the longest wait inside a collective before the trial is a TIMEOUT.
+        data: what problems with an error budget are measured on (`data.data_word`).
     """
 
     name = "native"
 
-    def __init__(self, cores: Sequence[int], *, staging_bytes: int, timeout_s: float) -> None:
+    def __init__(self, cores: Sequence[int], *, staging_bytes: int, timeout_s: float, data: str = "normal") -> None:
+        super().__init__()
+        self._data = data
         self._cores = tuple(cores)
         self._staging_bytes = staging_bytes
         self._timeout_s = timeout_s
-        self._pool: RankPool | None = None
         self._defaults = native_defaults()
 
     def candidates(self, problem: Problem) -> tuple[Config, ...]:
@@ -51,77 +52,42 @@ class NativeBackend:
             return distinct_names(collective, n_ranks, [default.algorithm])
 
         def cut(config: Config) -> int:
-            return _slices(problem, config.algorithm, config.segment_bytes or 0, self._staging_bytes)
+            staging_bytes = _UNBOUNDED if ("exchange", "zero_copy") in config.knobs else self._staging_bytes
+            return _slices(problem, config.algorithm, config.segment_bytes or 0, staging_bytes)
 
-        return native_candidates(problem, names=distinct, slices=cut, preferred=[c for c in (default, reference) if c])
+        return native_candidates(
+            problem,
+            names=distinct,
+            zero_copy_names=zero_copy_names,
+            lossy_names=lossy_names,
+            slices=cut,
+            preferred=[c for c in (default, reference) if c],
+        )
 
     def default(self, problem: Problem) -> Config:
         """The shipped rule's config."""
-        return self._defaults.lookup(problem.key.collective, problem.key.n_ranks, problem.message_bytes)
+        key = problem.key
+        return self._defaults.lookup(key.collective, key.n_ranks, problem.message_bytes, key.memory)
 
     def reference(self, problem: Problem) -> Config | None:
         """`REFERENCE`, where the collective has a ring."""
         legal = names(problem.key.collective, problem.key.n_ranks)
         return REFERENCE if REFERENCE.algorithm in legal else None
 
-    def measure_round(
-        self, problem: Problem, configs: Sequence[Config], *, kind: SampleKind, batch: int
-    ) -> list[Outcome]:
-        """See `measure.Backend`. A failed round is repeated one config at a time, to find which one it was."""
-        try:
-            return self._ask(problem, configs, kind, batch)
-        except PoolFailed as failure:
-            self._pool = None
-            if len(configs) == 1:
-                return [Failure(state=failure.state, message=failure.message)]
-            return [self.measure_round(problem, [config], kind=kind, batch=batch)[0] for config in configs]
+    def judged_on(self, problem: Problem) -> dict[str, Json]:
+        """See `PooledBackend`."""
+        budget = problem.key.max_error
+        return {} if budget is None else {"max_error": budget, "data": self._data}
 
-    def _ask(self, problem: Problem, configs: Sequence[Config], kind: SampleKind, batch: int) -> list[Outcome]:
-        key = problem.key
-        dtype = problem.timed_dtype
-        parts = key.n_ranks if key.collective.splits_by_rank else 1
-        listed: list[Json] = [
-            {
-                "algorithm": config.algorithm,
-                "segment_bytes": config.segment_bytes,
-                "codec": config.codec,
-                "knobs": dict(config.knobs),
-            }
-            for config in configs
-        ]
-        request: dict[str, Json] = {
-            "do": "round",
-            "collective": key.collective.value,
-            "dtype": dtype.value,
-            "op": _OPS[key.op_class.value if key.op_class else "sum"].value,
-            "count": problem.message_bytes // dtype.itemsize // parts,
-            "kind": kind.value,
-            "batch": batch,
-            "configs": listed,
-        }
-        answers = self._pool_of(key.n_ranks).ask(request)
-        outcomes = answers[0]["outcomes"]
-        assert isinstance(outcomes, list)
-        return [_outcome(outcome) for outcome in outcomes]
-
-    def _pool_of(self, n_ranks: int) -> RankPool:
-        if self._pool is not None and self._pool.n_ranks != n_ranks:
-            self.close()
-        if self._pool is None:
-            self._pool = RankPool(
-                n_ranks,
-                self._cores,
-                staging_bytes=self._staging_bytes,
-                timeout_s=self._timeout_s,
-                watchdog_s=_WATCHDOG_S + self._timeout_s,
-            )
-        return self._pool
-
-    def close(self) -> None:
-        """End the ranks."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+    def start(self, n_ranks: int) -> RankPool:
+        """See `PooledBackend`."""
+        return RankPool(
+            n_ranks,
+            self._cores,
+            staging_bytes=self._staging_bytes,
+            timeout_s=self._timeout_s,
+            watchdog_s=WATCHDOG_S + self._timeout_s,
+        )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -130,22 +96,6 @@ def _slices(problem: Problem, algorithm: str, segment_bytes: int, staging_bytes:
     return slices(
         key.collective, algorithm, key.n_ranks, problem.message_bytes, problem.timed_dtype, segment_bytes, staging_bytes
     )
-
-
-def _outcome(answer: Json) -> Outcome:
-    assert isinstance(answer, dict)
-    if "time_us" in answer:
-        return Timing(time_us=float(str(answer["time_us"])), batch_calls=int(str(answer["calls"])))
-    wrong = answer["wrong"]
-    element = None
-    if isinstance(wrong, dict):
-        element = WrongElement(
-            rank=int(str(wrong["rank"])),
-            index=int(str(wrong["index"])),
-            got=str(wrong["got"]),
-            expected=str(wrong["expected"]),
-        )
-    return Failure(state=TrialState(answer["state"]), message=str(answer["message"]), wrong=element)
 
 
 def pair_figures(core_a: int, core_b: int, *, staging_bytes: int, timeout_s: float) -> tuple[float, float]:
@@ -157,9 +107,7 @@ def pair_figures(core_a: int, core_b: int, *, staging_bytes: int, timeout_s: flo
         AutotuneError: the ranks did not start or did not answer.
     """
     large = 4 << 20
-    with RankPool(
-        2, (core_a, core_b), staging_bytes=staging_bytes, timeout_s=timeout_s, watchdog_s=_WATCHDOG_S
-    ) as pool:
+    with RankPool(2, (core_a, core_b), staging_bytes=staging_bytes, timeout_s=timeout_s, watchdog_s=WATCHDOG_S) as pool:
         small_us = pool.ask({"do": "pingpong", "bytes": 8, "turns": 2000})[0]["us"]
         large_us = pool.ask({"do": "pingpong", "bytes": large, "turns": 4})[0]["us"]
     latency_us, time_us = float(str(small_us)), float(str(large_us))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels import Communicator, Shape
+from ..kernels import Communicator, Shape, _native
 from ..types import Collective, Config, DType, ReduceOp
 
 # Unit roundoff of the format that values are rounded to between hops (IEEE 754-2019, table 3.1; bfloat16: 8 bits).
@@ -29,21 +29,26 @@ class RandomCheck:
         self._exact: NDArray[np.float64] = np.empty(0)
         self._scale = 0.0
 
-    def wrong(self, shape: Shape, config: Config) -> str | None:
-        """Run once on random input: identical bytes on all ranks, and a sum within rounding of the float64 sum."""
+    def wrong(self, shape: Shape, call: _native.Call, source: memoryview, target: memoryview) -> str | None:
+        """Run once on random input: identical bytes on all ranks, and a sum within rounding of the float64 sum.
+
+        Args:
+            source, target: buffers of the call, which are overwritten.
+        """
         if shape.collective is not Collective.ALL_REDUCE or shape.dtype not in _ROUNDOFF:
             return None  # what only moves is checked by the pattern; a scattered sum has no twin to differ from
         if shape.op is not ReduceOp.SUM or shape.count * shape.dtype.itemsize > _MOST_BYTES:
             return None
         self._prepare(shape)
-        out = np.empty_like(self._mine)
-        self._comm.group.run(self._comm.prepare(shape, config), self._mine, out)
+        np.frombuffer(source, self._mine.dtype)[:] = self._mine
+        self._comm.group.run(call, source, target)
+        out = np.frombuffer(target, self._mine.dtype)
         comm = self._comm
         mine = np.zeros(2)
-        mine.view(np.uint64)[0] = _digest(out)
+        mine.view(np.uint64)[0] = digest(out)
         # n - 1 additions, each rounded once, of partial sums that are no larger than the sum of the largest sizes.
         limit = comm.n_ranks * _ROUNDOFF[shape.dtype] * self._scale
-        mine[1] = float(np.abs(_wide(out, shape.dtype) - self._exact).max(initial=0.0)) > limit
+        mine[1] = float(np.abs(wide(out, shape.dtype) - self._exact).max(initial=0.0)) > limit
         everyone = np.zeros((comm.n_ranks, 2))
         comm.all_gather(mine, everyone, config=_DIRECT)
         inexact = np.flatnonzero(everyone[:, 1])
@@ -63,9 +68,9 @@ class RandomCheck:
         self._scale = 0.0
         for rank in range(self._comm.n_ranks):
             values = _random(shape, rank)
-            wide = _wide(values, shape.dtype)
-            self._exact += wide
-            self._scale += float(np.abs(wide).max(initial=0.0))
+            widened = wide(values, shape.dtype)
+            self._exact += widened
+            self._scale += float(np.abs(widened).max(initial=0.0))
             if rank == self._comm.rank:
                 self._mine = values
 
@@ -78,13 +83,14 @@ def _random(shape: Shape, rank: int) -> NDArray[np.generic]:
     return values.astype(_NUMPY[shape.dtype])
 
 
-def _wide(values: NDArray[np.generic], dtype: DType) -> NDArray[np.float64]:
+def wide(values: NDArray[np.generic], dtype: DType) -> NDArray[np.float64]:
+    """Stored elements as float64."""
     if dtype is DType.BFLOAT16:
         return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return values.astype(np.float64)
 
 
-def _digest(values: NDArray[np.generic]) -> int:
+def digest(values: NDArray[np.generic]) -> int:
     """A 64-bit sum in which every word counts differently: bytes that differ by rounding do not cancel."""
     raw = values.tobytes()
     words = np.frombuffer(raw + b"\0" * (-len(raw) % 8), np.uint64)

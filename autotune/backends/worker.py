@@ -10,7 +10,6 @@ calls make a batch, whether an answer was right) is agreed by a collective, neve
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import socket
 import sys
@@ -20,9 +19,13 @@ import numpy as np
 
 from ..errors import AutotuneError, UsageError
 from ..kernels import Communicator, Shape, _native
+from ..kernels.symmetric import Placing
 from ..measure import batch_calls
 from ..measure.timing import BATCH_US
-from ..types import Collective, Config, DType, ReduceOp, SampleKind, TrialState
+from ..topology.memory_left import memory_left
+from ..types import Collective, Config, DType, Fidelity, Memory, ReduceOp, SampleKind, TrialState
+from .buffers import PrivateBuffers, SymmetricBuffers, Take
+from .data_inputs import DataInputs
 from .inputs import Inputs
 from .launch import Json
 from .random_check import RandomCheck
@@ -31,6 +34,7 @@ _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so
 _MOST_BUFFERS = 8
 _MOST_SINGLE_CALLS = 8
 _SINGLE_CALLS_US = 1000.0  # calls that are timed one by one are repeated up to this, and their mean is the sample
+_PLACING = {Memory.PRIVATE: Placing.PRIVATE, Memory.SYMMETRIC: Placing.SYMMETRIC}  # trials are out of place
 _AGREE = Config(algorithm="flat", segment_bytes=65536)
 _GATHER = Config(algorithm="direct", segment_bytes=65536)
 
@@ -44,9 +48,14 @@ class Worker:
 
     def __init__(self, comm: Communicator) -> None:
         self._comm = comm
-        self._buffers = _Buffers()
-        self._seen: dict[tuple[Shape, Config], int] = {}
+        self._take: dict[Memory, Take] = {
+            Memory.PRIVATE: PrivateBuffers().take,
+            Memory.SYMMETRIC: SymmetricBuffers(comm).take,
+        }
+        self._seen: dict[tuple[Shape, Config, Placing], int] = {}
         self._random = RandomCheck(comm)
+        self._data: tuple[Shape, str, DataInputs] | None = None  # of the last cell with an error budget
+        self._fidelity: dict[tuple[Shape, Config, Placing], Fidelity] = {}
 
     def answer(self, request: dict[str, Json]) -> dict[str, Json]:
         """Do what a request says."""
@@ -61,43 +70,97 @@ class Worker:
 
     def _outcome(self, request: dict[str, Json], config: Config) -> dict[str, Json]:
         shape = _shape(request)
+        placing = _PLACING[Memory(request["memory"])]
         kind = SampleKind(request["kind"])
         batch = int(str(request["batch"]))
         try:
-            call = self._comm.prepare(shape, config)
+            call = self._comm.prepare(shape, config, placing)
         except UsageError as err:  # on every rank alike, before anything was sent
             return {"state": TrialState.INVALID.value, "message": err.message, "wrong": None}
-        first_time = (shape, config) not in self._seen
+        take = self._take[placing.memory]
+        cell = (shape, config, placing)
+        first_time = cell not in self._seen
+        given = self._given(shape, request)
+        inputs = given or Inputs(shape, self._comm.rank, self._comm.n_ranks)
+        if given is not None and not given.known(config):
+            failed = self._judge(cell, call, given, float(str(request["max_error"])), *take(shape, call, 1))
+            if failed is not None:
+                return failed
         if first_time:
-            wrong = self._random.wrong(shape, config)
+            (source,), (target,) = take(shape, call, 1)
+            wrong = self._random.wrong(shape, call, source, target) if config.codec == "none" else None
             if wrong is not None:
                 return {"state": TrialState.WRONG_RESULT.value, "message": wrong, "wrong": None}
             # The bound on the calls of a batch is agreed once: an estimate that changed between rounds would
             # compare batches of different lengths.
-            self._seen[(shape, config)] = self._agreed_calls(shape, call)
-        calls = self._seen[(shape, config)]
-        return self._sample(shape, call, kind, batch, calls, check_before=first_time)
+            self._seen[cell] = self._agreed_calls(call, *take(shape, call, 1))
+        calls = self._seen[cell]
+        answer = self._sample(shape, call, inputs, take, kind, batch, calls, check_before=first_time)
+        if "time_us" in answer and cell in self._fidelity:
+            answer |= {"error": self._fidelity[cell].error, "density": self._fidelity[cell].density}
+        return answer
 
-    def _agreed_calls(self, shape: Shape, call: _native.Call) -> int:
-        inputs, outputs = self._buffers.take(shape, call, 1)
+    def _given(self, shape: Shape, request: dict[str, Json]) -> DataInputs | None:
+        """The data that problems with an error budget are measured on; None for the others."""
+        if "max_error" not in request:
+            return None
+        word = str(request["data"])
+        if self._data is None or self._data[:2] != (shape, word):
+            self._data = (shape, word, DataInputs(self._comm, shape, word))
+        return self._data[2]
+
+    def _judge(
+        self,
+        cell: tuple[Shape, Config, Placing],
+        call: _native.Call,
+        given: DataInputs,
+        budget: float,
+        inputs: Sequence[memoryview],
+        outputs: Sequence[memoryview],
+    ) -> dict[str, Json] | None:
+        """Run once on the data: what is wrong with it, or whether it is off by more than the budget."""
+        config = cell[1]
+        found = given.fidelity(call, config, inputs[0], outputs[0])
+        if isinstance(found, str):
+            return {"state": TrialState.WRONG_RESULT.value, "message": found, "wrong": None}
+        if config.codec == "none":
+            return None
+        if found.error > budget:
+            message = f"its result is off by {found.error:.3g} of its norm on the data, above {budget:g}"
+            return {"state": TrialState.INVALID.value, "message": message, "wrong": None}
+        self._fidelity[cell] = found
+        return None
+
+    def _agreed_calls(self, call: _native.Call, inputs: Sequence[memoryview], outputs: Sequence[memoryview]) -> int:
         barrier = self._comm.barrier_call()
         group = self._comm.group
-        group.time(call, barrier, inputs, outputs, 1)  # first touch of pages and of both outbox halves
-        group.time(call, barrier, inputs, outputs, 1)
-        estimate = self._slowest(np.array([group.time(call, barrier, inputs, outputs, 4) / 4 * 1e6]))[0]
-        if estimate < BATCH_US / 4:
-            estimate = self._slowest(np.array([group.time(call, barrier, inputs, outputs, 32) / 32 * 1e6]))[0]
-        return batch_calls(float(estimate))
+
+        def estimate_us(calls: int) -> float:
+            """The least of three: one that was disturbed would put short calls among those that are timed one by one."""
+            times = np.array([group.time(call, barrier, inputs, outputs, calls) / calls for _ in range(3)])
+            return float(self._slowest(times).min() * 1e6)
+
+        estimate_us(1)  # first touch of pages and of both outbox halves
+        estimate = estimate_us(4)
+        return batch_calls(estimate_us(32) if estimate < BATCH_US / 4 else estimate)
 
     def _sample(
-        self, shape: Shape, call: _native.Call, kind: SampleKind, batch: int, calls: int, *, check_before: bool
+        self,
+        shape: Shape,
+        call: _native.Call,
+        exact: Inputs | DataInputs,
+        take: Take,
+        kind: SampleKind,
+        batch: int,
+        calls: int,
+        *,
+        check_before: bool,
     ) -> dict[str, Json]:
         group, barrier = self._comm.group, self._comm.barrier_call()
         per_call = max(1, shape.message_bytes(self._comm.n_ranks))
         fresh = kind is SampleKind.FRESH
         rotation = max(1, min(calls, _MOST_BUFFERS, _ROTATION_BYTES // per_call)) if fresh else 1
-        inputs, outputs = self._buffers.take(shape, call, rotation)
-        exact = Inputs(shape, self._comm.rank, self._comm.n_ranks)
+        inputs, outputs = take(shape, call, rotation)
         if check_before:
             exact.rewrite(inputs, outputs, batch + 1)
             group.time(call, barrier, inputs, outputs, rotation)
@@ -129,7 +192,9 @@ class Worker:
         self._comm.all_reduce(values, ReduceOp.MAX, config=_AGREE)
         return values
 
-    def _first_wrong(self, inputs: Inputs, outputs: Sequence[memoryview], batch: int) -> dict[str, Json] | None:
+    def _first_wrong(
+        self, inputs: Inputs | DataInputs, outputs: Sequence[memoryview], batch: int
+    ) -> dict[str, Json] | None:
         """The first wrong element of any rank, as every rank reports it; None if all are right."""
         mine = inputs.first_wrong(outputs, batch)
         everyone = np.zeros((self._comm.n_ranks, 4))
@@ -140,6 +205,9 @@ class Worker:
             return None
         rank = int(bad[0])
         _, index, got, expected = everyone[rank]
+        if isinstance(inputs, DataInputs):
+            message = f"rank {rank} has other bytes than in the first run, within 4 KiB from element {int(index)} on"
+            return {"state": TrialState.WRONG_RESULT.value, "message": message, "wrong": None}
         return {
             "state": TrialState.WRONG_RESULT.value,
             "message": f"rank {rank} has {got:g} at element {int(index)}, expected {expected:g}",
@@ -151,26 +219,6 @@ class Worker:
         data = bytearray(n_bytes)
         _native.pingpong(self._comm.group, data, 2)
         return float(np.median([_native.pingpong(self._comm.group, data, turns) for _ in range(9)])) * 1e6
-
-
-class _Buffers:
-    """Page-aligned input and output buffers, kept and grown, so that a sample does not pay for fresh pages."""
-
-    def __init__(self) -> None:
-        self._maps: dict[tuple[str, int], mmap.mmap] = {}
-
-    def take(self, shape: Shape, call: _native.Call, n: int) -> tuple[list[memoryview], list[memoryview]]:
-        item = shape.dtype.itemsize
-        inputs = [self._view("input", i, call.input_elements * item) for i in range(n)]
-        outputs = [self._view("output", i, call.output_elements * item) for i in range(n)]
-        return inputs, outputs
-
-    def _view(self, role: str, index: int, size: int) -> memoryview:
-        known = self._maps.get((role, index))
-        if known is None or len(known) < size:
-            self._maps[(role, index)] = known = mmap.mmap(-1, max(size, mmap.PAGESIZE))
-            np.frombuffer(known, np.uint8)[:: mmap.PAGESIZE] = 0
-        return memoryview(known)[:size]
 
 
 def _shape(request: dict[str, Json]) -> Shape:
@@ -218,6 +266,7 @@ def main(arguments: Sequence[str]) -> None:
         selector=_no_selector,
         cores=setup["n_cores"],
         timeout_s=setup["timeout_s"],
+        room_bytes=memory_left,
     )
     with group as comm, socket.socket(fileno=int(arguments[0])) as link, link.makefile("rb") as requests:
         worker = Worker(comm)

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import UsageError
-from .options import AsJson, ElementType, Operation, TableFile, existing_store, settings_with, table_source
+from .options import (
+    AsJson,
+    BackendName,
+    BufferMemory,
+    DeviceName,
+    ElementType,
+    Operation,
+    TableFile,
+    existing_store,
+    settings_with,
+    table_source,
+)
 from .output import say, show, show_json, show_text
 
 if TYPE_CHECKING:
@@ -31,8 +42,13 @@ def bench(
         list[str] | None, typer.Option("--algorithm", metavar="NAME", help="Time this algorithm; may be repeated.")
     ] = None,
     segment: Annotated[
-        str, typer.Option("--segment", metavar="SIZE", help="Segment size of every --algorithm.")
-    ] = "64KiB",
+        str | None,
+        typer.Option(
+            "--segment", metavar="SIZE", help="Segment size of every --algorithm; else 64KiB, or none for torch."
+        ),
+    ] = None,
+    backend: BackendName = "native",
+    device: DeviceName = "cpu",
     tuned: Annotated[bool, typer.Option("--tuned", help="Time what the tuning table chooses.")] = False,
     default: Annotated[
         bool, typer.Option("--default", help="Time the shipped default rule; also where nothing else is named.")
@@ -40,6 +56,7 @@ def bench(
     table: TableFile = None,
     dtype: ElementType = "float32",
     op: Operation = "sum",
+    memory: BufferMemory = "private",
     rounds: Annotated[str, typer.Option("--rounds", metavar="N", help="Rounds, 9 to 1000.")] = "15",
     scaling: Annotated[bool, typer.Option("--scaling", help="Print a table over rank counts.")] = False,
     as_json: AsJson = False,
@@ -49,24 +66,23 @@ def bench(
     Buffers are fresh, calls are out of place, every answer is checked. Several contenders run in interleaved rounds.
     Gains are over the first of them: the algorithms as given, then the default, then the tuned config.
     """
-    from ..backends.native import NativeBackend
+    from ..backends.choice import make_backend
     from ..bench import bench as measure
     from ..bench import cells_of, contenders, slowest_neighbour_link
     from ..plan.plan import parse_rounds
     from ..topology.pairs import pinning_order
 
     settings, n_rounds = settings_with(None), parse_rounds(rounds)
-    fixed = _configs(algorithm or [], segment)
-    source = table_source(table, settings) if tuned else None
+    fixed = _configs(algorithm or [], segment, backend)
+    source = table_source(table, settings, backend) if tuned else None
     topology = _host(settings)
-    request = _request(collective, sizes, str(max(2, topology.n_cores)) if ranks is None else ranks, dtype, op)
+    request = _request(collective, sizes, str(max(2, topology.n_cores)) if ranks is None else ranks, dtype, op, memory)
     cores = pinning_order(topology)
     link = cache(lambda n_ranks: slowest_neighbour_link(topology, cores, n_ranks))
-    backend = NativeBackend(cores, staging_bytes=settings.staging_bytes, timeout_s=settings.timeout_s)
-    with closing(backend):
-        competing = contenders(backend, fixed_configs=fixed, with_default=default, source=source, op=request.op)
-        cells = cells_of(request, competing, backend.name)
-        results = measure(cells, backend=backend, n_rounds=n_rounds, link_gb_per_s=link)
+    with closing(make_backend(backend, cores, settings, device=device)) as ranks_of:
+        competing = contenders(ranks_of, fixed_configs=fixed, with_default=default, source=source, op=request.op)
+        cells = cells_of(request, competing, backend)
+        results = measure(cells, backend=ranks_of, n_rounds=n_rounds, link_gb_per_s=link)
         shown = _shown(
             cells, results, n_rounds=n_rounds, scaling=scaling, as_json=as_json, links=any(map(link, request.ranks))
         )
@@ -74,17 +90,20 @@ def bench(
         raise typer.Exit(1)
 
 
-def _configs(algorithms: Sequence[str], segment: str) -> list[Config]:
+def _configs(algorithms: Sequence[str], segment: str | None, backend: str) -> list[Config]:
     from ..kernels.schedules.registry import ALGORITHMS
     from ..plan.plan import named
+    from ..table import LIBRARY
     from ..types import Config
     from ..units import parse_bytes
 
-    segment_bytes = parse_bytes(segment)
-    if segment_bytes < 1:
+    library = {} if backend == "native" else {LIBRARY.algorithm: LIBRARY}
+    words = segment or ("64KiB" if backend == "native" else None)
+    segment_bytes = None if words is None else parse_bytes(words)
+    if segment_bytes is not None and segment_bytes < 1:
         raise UsageError(f"segment {segment!r} holds nothing", remedy="give a size above 0, such as --segment 64KiB")
-    known = {algorithm.name: algorithm.name for algorithm in ALGORITHMS}
-    return [Config(algorithm=named("algorithm", name, known), segment_bytes=segment_bytes) for name in algorithms]
+    known = {a.name: Config(algorithm=a.name, segment_bytes=segment_bytes) for a in ALGORITHMS}
+    return [named("algorithm", name, library | known) for name in algorithms]
 
 
 def _host(settings: Settings) -> Topology:
@@ -95,9 +114,9 @@ def _host(settings: Settings) -> Topology:
         return host_with_links(store)
 
 
-def _request(collective: str, sizes: str, ranks: str, dtype: str, op: str) -> Request:
+def _request(collective: str, sizes: str, ranks: str, dtype: str, op: str, memory: str) -> Request:
     from ..bench import Request
-    from ..plan.plan import parse_collective, parse_dtype, parse_op
+    from ..plan.plan import parse_collective, parse_dtype, parse_memory, parse_op
     from ..units import parse_ranks, parse_sizes
 
     return Request(
@@ -106,6 +125,7 @@ def _request(collective: str, sizes: str, ranks: str, dtype: str, op: str) -> Re
         ranks=parse_ranks(ranks),
         dtype=parse_dtype(dtype),
         op=parse_op(op),
+        memory=parse_memory(memory),
     )
 
 

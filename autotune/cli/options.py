@@ -29,8 +29,21 @@ TableFile = Annotated[
 ElementType = Annotated[
     str, typer.Option("--dtype", metavar="TYPE", help="Element type; counts only where elements are combined.")
 ]
+BufferMemory = Annotated[
+    str,
+    typer.Option("--memory", metavar="KIND", help="private, or symmetric: buffers from Communicator.allocate."),
+]
 Operation = Annotated[
     str, typer.Option("--op", metavar="OP", help="sum, prod, max, min or avg; counts only where elements are combined.")
+]
+
+
+BackendName = Annotated[
+    str,
+    typer.Option("--backend", metavar="NAME", help="What carries the messages: native, or torch.distributed: torch."),
+]
+DeviceName = Annotated[
+    str, typer.Option("--device", metavar="NAME", help="Where tensors of --backend torch are: cpu, npu or cuda.")
 ]
 
 
@@ -46,15 +59,15 @@ def settings_with(db: str | None) -> Settings:
     return found if db is None else replace(found, db=db)
 
 
-def table_source(path: str | None, settings: Settings) -> Source:
-    """The table of ``--table``, else the one that a job on this host would use.
+def table_source(path: str | None, settings: Settings, backend: str = "native") -> Source:
+    """The table of ``--table``, else the one of the backend that a job on this host would use.
 
     Raises:
         AutotuneError: the table cannot be used.
     """
     from ..runtime import find_table, open_table
 
-    return find_table(settings) if path is None else open_table(path)
+    return find_table(settings, backend) if path is None else open_table(path)
 
 
 def one_rank_count(text: str) -> int:
@@ -71,7 +84,9 @@ def one_rank_count(text: str) -> int:
     return counts[0]
 
 
-def problem_of(collective: str, size: str, n_ranks: int, dtype: str, op: str) -> Problem:
+def problem_of(
+    collective: str, size: str, n_ranks: int, dtype: str, op: str, memory: str = "private", backend: str = "native"
+) -> Problem:
     """The problem that words name, its size rounded up to whole elements.
 
     Raises:
@@ -81,7 +96,7 @@ def problem_of(collective: str, size: str, n_ranks: int, dtype: str, op: str) ->
     from ..types import Problem, round_up_message
     from ..units import parse_bytes
 
-    key = rule_key(collective, n_ranks, dtype, op, None, "private", None, "native")
+    key = rule_key(collective, n_ranks, dtype, op, None, memory, None, backend)
     itemsize = key.dtype.itemsize if key.dtype else 1
     rounded = round_up_message(key.collective, parse_bytes(size), n_ranks, itemsize)
     return Problem(key=key, message_bytes=rounded)

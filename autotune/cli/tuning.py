@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import UsageError
-from .options import AsJson, Database, settings_with, without_password
+from .options import AsJson, BackendName, Database, DeviceName, settings_with, without_password
 from .output import say, show, show_json, text_width
 from .progress import RunProgress
 
@@ -37,9 +37,24 @@ def run(
         list[str] | None,
         typer.Option("--memory", metavar="KIND", help="private or symmetric buffers; may be repeated for both."),
     ] = None,
+    max_error: Annotated[
+        float | None,
+        typer.Option(
+            "--max-error", metavar="E", help="Try lossy codecs, off by up to E of the result's norm on the data."
+        ),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="FILE.npy", help="The data for --max-error: saved by numpy.save.")
+    ] = None,
+    distribution: Annotated[
+        str | None,
+        typer.Option("--distribution", metavar="NAME", help="Or: normal, laplace, or sparse:0.99 (share of zeros)."),
+    ] = None,
     budget: Annotated[
         str | None, typer.Option("--budget", metavar="TIME", help="The most time for measuring, such as 90s or 2m.")
     ] = None,
+    backend: BackendName = "native",
+    device: DeviceName = "cpu",
     db: Database = None,
     table: Annotated[
         str | None, typer.Option("--table", metavar="PATH", help="Write the table to this file, too.")
@@ -59,14 +74,17 @@ def run(
 
     settings = settings_with(db)
     chosen = _plan(plan, quick=quick, collective=collective, sizes=sizes, ranks=ranks, memory=memory, budget=budget)
+    chosen = _with_error_budget(chosen, max_error, data, distribution)
     if dry_run:
-        return _show_plan(chosen, settings, as_json=as_json)
+        return _show_plan(chosen, settings, backend, device, as_json=as_json)
     try:
         with RunProgress() as progress:
             result = run_plan(
                 chosen,
                 settings,
                 command=_typed(sys.argv),
+                backend=backend,
+                device=device,
                 copy_to=None if table is None else Path(table),
                 said=progress.said,
                 progress=progress.measuring,
@@ -113,6 +131,17 @@ def _plan(
     )
 
 
+def _with_error_budget(plan: Plan, max_error: float | None, data: str | None, distribution: str | None) -> Plan:
+    from ..backends.data import data_word
+    from ..runtime.arguments import error_budget
+
+    if max_error is None:
+        if data is not None or distribution is not None:
+            raise UsageError("data without an error budget", remedy="give --max-error too")
+        return plan
+    return plan.override(max_error=error_budget(max_error), data=data_word(data, distribution))
+
+
 def _typed(words: list[str]) -> str:
     """The command line for the store, without the database's URL, which may hold a password."""
     pairs = zip(["", *words], words, strict=False)
@@ -120,13 +149,13 @@ def _typed(words: list[str]) -> str:
     return shlex.join(["autotune", *kept[1:]])
 
 
-def _show_plan(plan: Plan, settings: Settings, *, as_json: bool) -> None:
-    from ..backends.native import NativeBackend
+def _show_plan(plan: Plan, settings: Settings, backend: str, device: str, *, as_json: bool) -> None:
+    from ..backends.choice import make_backend
     from ..report.grid import listing
     from ..units import format_bytes
 
-    backend = NativeBackend((0,), staging_bytes=settings.staging_bytes, timeout_s=settings.timeout_s)
-    cells = plan.problems(backend.name)
+    asked = make_backend(backend, (0,), settings, device=device, data=plan.data)
+    cells = plan.problems(backend)
     facts = {
         "collectives": [collective.value for collective in plan.collectives],
         "sizes": [format_bytes(size) for size in plan.sizes],
@@ -135,8 +164,9 @@ def _show_plan(plan: Plan, settings: Settings, *, as_json: bool) -> None:
         "op": plan.op.value,
         "effort": plan.effort.name,
         "budget_s": plan.budget_s,
+        **({"max_error": plan.max_error, "data": plan.data} if plan.max_error is not None else {}),
         "cells": len(cells),
-        "configs": sum(len(backend.candidates(cell)) for cell in cells),
+        "configs": sum(len(asked.candidates(cell)) for cell in cells),
         "database": without_password(settings.db),
     }
     if as_json:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..types import Config, Problem, SampleKind, TrialState, WrongElement
+from ..types import Config, Fidelity, Problem, SampleKind, TrialState, WrongElement
 
 SINGLE_CALL_US = 20.0
 BATCH_US = 200.0
@@ -25,10 +25,12 @@ class Timing:
     Args:
         time_us: microseconds of one call on the slowest rank: its share of the batch, if calls were timed together.
         batch_calls: calls that were timed together; 1 where the call was timed alone.
+        fidelity: of a lossy config.
     """
 
     time_us: float
     batch_calls: int
+    fidelity: Fidelity | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 < self.time_us < math.inf or self.batch_calls < 1:

@@ -7,6 +7,6 @@ load  the only reader of plan files, and the only yaml
 from __future__ import annotations
 
 from .load import load_plan, parse_plan
-from .plan import Plan, default_plan, parse_collective, quick_plan
+from .plan import Plan, default_plan, parse_collective, parse_memory, quick_plan
 
-__all__ = ["Plan", "default_plan", "load_plan", "parse_collective", "parse_plan", "quick_plan"]
+__all__ = ["Plan", "default_plan", "load_plan", "parse_collective", "parse_memory", "parse_plan", "quick_plan"]

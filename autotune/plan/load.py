@@ -5,6 +5,7 @@
     ranks: [2, 4]
     dtypes: [float32, bfloat16]
     op: sum
+    memory: private           # or symmetric, or a list of both
     budget: 10m
     effort: normal            # quick, normal, thorough
     rounds: 15                # at least 9
@@ -24,11 +25,21 @@ import yaml
 
 from ..errors import UsageError
 from ..units import parse_duration, parse_ranks, parse_sizes
-from .plan import Plan, default_plan, named, parse_collective, parse_dtype, parse_effort, parse_op, parse_rounds
+from .plan import (
+    Plan,
+    default_plan,
+    named,
+    parse_collective,
+    parse_dtype,
+    parse_effort,
+    parse_memory,
+    parse_op,
+    parse_rounds,
+)
 
 MAX_PLAN_BYTES = 64 << 10
 _MAX_WORD = 200
-_KEYS = ("collectives", "sizes", "ranks", "dtypes", "op", "budget", "effort", "rounds")
+_KEYS = ("collectives", "sizes", "ranks", "dtypes", "op", "memory", "budget", "effort", "rounds")
 
 Value = TypeVar("Value")
 
@@ -65,6 +76,8 @@ def parse_plan(data: bytes, *, name: str, n_cores: int) -> Plan:
         plan = replace(plan, dtypes=source.distinct(values["dtypes"], parse_dtype))
     if "op" in values:
         plan = replace(plan, op=source.value(values["op"], parse_op))
+    if "memory" in values:
+        plan = replace(plan, memories=source.distinct(values["memory"], parse_memory))
     if "budget" in values:
         plan = replace(plan, budget_s=source.value(values["budget"], parse_duration))
     if "effort" in values:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from typing import TypeVar
 
 from ..errors import UsageError
 from ..measure import EFFORTS, MIN_ROUNDS, NORMAL, QUICK, Effort
-from ..types import Collective, DType, Problem, ReduceOp, RuleKey, round_up_message
+from ..types import Collective, DType, Memory, Problem, ReduceOp, RuleKey, round_up_message
 from ..units import parse_sizes
 
 MAX_CELLS = 100_000
@@ -35,8 +36,11 @@ class Plan:
         sizes: message_bytes, ascending.
         ranks: rank counts, ascending.
         dtypes: for collectives that compute; the others move bytes.
+        memories: where the buffers lie.
         budget_s: seconds for the whole run; None: as long as it takes.
         effort: rounds and limits of a cell.
+        max_error: the error budget of collectives that compute, relative to the norm; None for lossless.
+        data: what they are measured on then (`backends.data.data_word`); None without a budget.
 
     Raises:
         ValueError: a list that is empty, unsorted or holds a value twice.
@@ -48,20 +52,37 @@ class Plan:
     ranks: tuple[int, ...]
     dtypes: tuple[DType, ...] = DTYPES
     op: ReduceOp = ReduceOp.SUM
+    memories: tuple[Memory, ...] = (Memory.PRIVATE,)
     budget_s: float | None = None
     effort: Effort = NORMAL
+    max_error: float | None = None
+    data: str | None = None
 
     def __post_init__(self) -> None:
-        for values in (self.collectives, self.sizes, self.ranks, self.dtypes):
+        for values in (self.collectives, self.sizes, self.ranks, self.dtypes, self.memories):
             if not values or len(set(values)) != len(values):
                 raise ValueError(f"{values} is empty or holds a value twice")
         if list(self.sizes) != sorted(self.sizes) or list(self.ranks) != sorted(self.ranks) or self.ranks[0] < 1:
             raise ValueError(f"sizes {self.sizes} or ranks {self.ranks} are not ascending")
+        if (self.max_error is None) != (self.data is None):
+            raise ValueError(f"max_error {self.max_error} and data {self.data}: one without the other")
+        if self.max_error is not None:
+            self._check_budget()
         cells = len(self.ranks) * len(self.sizes) * sum(len(self._dtypes(c)) for c in self.collectives)
+        cells *= len(self.memories)
         if cells > MAX_CELLS:
             raise UsageError(
                 f"the plan has {cells} cells (rank counts x collectives x types x sizes), above {MAX_CELLS}",
                 remedy="give fewer sizes or rank counts; a range such as 8-64MiB steps in powers of four",
+            )
+
+    def _check_budget(self) -> None:
+        if self.op is ReduceOp.PROD:
+            raise UsageError("lossy codecs have no bound on the error of a product", remedy="use op: sum")
+        if not any(collective.computes for collective in self.collectives):
+            raise UsageError(
+                "an error budget counts where elements are combined, and none of the plan's collectives does that",
+                remedy="add --collective all_reduce, or leave --max-error out",
             )
 
     @property
@@ -73,6 +94,8 @@ class Plan:
             "ranks": self.ranks,
             "dtypes": [d.value for d in self.dtypes],
             "op": self.op.value,
+            **({"memories": [m.value for m in self.memories]} if self.memories != (Memory.PRIVATE,) else {}),
+            **({"max_error": self.max_error, "data": self.data} if self.max_error is not None else {}),
             "effort": {name: getattr(self.effort, name) for name in Effort.__slots__},
         }
         return json.dumps(words, sort_keys=True)
@@ -88,7 +111,10 @@ class Plan:
         collectives: Sequence[Collective] | None = None,
         sizes: Sequence[int] | None = None,
         ranks: Sequence[int] | None = None,
+        memories: Sequence[Memory] | None = None,
         budget_s: float | None = None,
+        max_error: float | None = None,
+        data: str | None = None,
     ) -> Plan:
         """The plan with what the command line says instead; None leaves a list as it is."""
         return replace(
@@ -96,7 +122,10 @@ class Plan:
             collectives=tuple(dict.fromkeys(collectives)) if collectives else self.collectives,
             sizes=tuple(sorted(set(sizes))) if sizes else self.sizes,
             ranks=tuple(sorted(set(ranks))) if ranks else self.ranks,
+            memories=tuple(dict.fromkeys(memories)) if memories else self.memories,
             budget_s=self.budget_s if budget_s is None else budget_s,
+            max_error=self.max_error if max_error is None else max_error,
+            data=self.data if data is None else data,
         )
 
     def problems(self, backend: str = "native") -> tuple[Problem, ...]:
@@ -105,21 +134,22 @@ class Plan:
         Sizes are rounded up to whole elements on every rank; those that become equal are one cell.
         """
         cells: dict[Problem, None] = {}
-        for n_ranks in self.ranks:
-            for collective in self.collectives:
-                for dtype in self._dtypes(collective):
-                    key = RuleKey(
-                        backend=backend,
-                        collective=collective,
-                        dtype=dtype,
-                        op_class=self.op.op_class if collective.computes else None,
-                        n_ranks=n_ranks,
-                        placement=(n_ranks,),
-                    )
-                    itemsize = dtype.itemsize if dtype else 1
-                    for size in self.sizes:
-                        rounded = round_up_message(collective, size, n_ranks, itemsize)
-                        cells[Problem(key=key, message_bytes=rounded)] = None
+        for n_ranks, collective, memory in itertools.product(self.ranks, self.collectives, self.memories):
+            for dtype in self._dtypes(collective):
+                key = RuleKey(
+                    backend=backend,
+                    collective=collective,
+                    dtype=dtype,
+                    op_class=self.op.op_class if collective.computes else None,
+                    n_ranks=n_ranks,
+                    placement=(n_ranks,),
+                    memory=memory,
+                    max_error=self.max_error if collective.computes else None,
+                )
+                itemsize = dtype.itemsize if dtype else 1
+                for size in self.sizes:
+                    rounded = round_up_message(collective, size, n_ranks, itemsize)
+                    cells[Problem(key=key, message_bytes=rounded)] = None
         return tuple(cells)
 
     def _dtypes(self, collective: Collective) -> tuple[DType | None, ...]:
@@ -161,6 +191,11 @@ def parse_dtype(text: str) -> DType:
 def parse_op(text: str) -> ReduceOp:
     """``"sum"`` -> ReduceOp.SUM; raises like `parse_collective`."""
     return named("op", text, {op.value: op for op in ReduceOp})
+
+
+def parse_memory(text: str) -> Memory:
+    """``"symmetric"`` -> Memory.SYMMETRIC; raises like `parse_collective`."""
+    return named("memory", text, {memory.value: memory for memory in Memory})
 
 
 def parse_effort(text: str) -> Effort:

@@ -55,5 +55,6 @@ def _defaults(defaults: DefaultRules) -> RenderableType:
     rows = []
     for row in defaults.rows:
         ranks = f"{row.ranks_from} and more" if row.ranks_to is None else f"{row.ranks_from} to {row.ranks_to - 1}"
-        rows.append((row.collective.value, ranks, f"from {format_bytes(row.from_bytes)}", str(row.config)))
-    return grid(("collective", "ranks", "sizes", "config"), rows)
+        sizes = f"from {format_bytes(row.from_bytes)}"
+        rows.append((row.collective.value, row.memory.value, ranks, sizes, str(row.config)))
+    return grid(("collective", "memory", "ranks", "sizes", "config"), rows)

@@ -13,7 +13,7 @@ from .. import __version__
 from ..errors import UsageError
 from ..settings import Settings, read
 from ..table import TuningTable, dump_table, parse_table
-from ..types import Collective, Config, DType, ReduceOp
+from ..types import Collective, Config, DType, Memory, ReduceOp
 from .rendezvous import meet
 from .selector import Selector
 from .source import find_table, open_table
@@ -42,6 +42,7 @@ def communicator(
         CommunicatorError: a rank is missing after AUTOTUNE_TIMEOUT, or differs in version, table or settings.
     """
     from ..kernels import Communicator, create_segment
+    from ..topology.memory_left import memory_left
 
     settings = read()
     rank, n_ranks = _identity(rank, n_ranks, settings)
@@ -54,18 +55,21 @@ def communicator(
             "autotune version": __version__,
             "table digest": mine.digest,
             "AUTOTUNE_STAGING": str(settings.staging_bytes),
+            "AUTOTUNE_SYMMETRIC": str(settings.symmetric_bytes),
             "AUTOTUNE_CHECK": str(int(settings.check)),
         },
         cores=os.sched_getaffinity(0),
         table_text=dump_table(mine),
-        create=lambda: create_segment(n_ranks, settings.staging_bytes),
+        create=lambda: create_segment(n_ranks, settings.staging_bytes, settings.symmetric_bytes),
         runtime_dir=settings.runtime_dir,
         timeout_s=settings.timeout_s,
     )
     selector = Selector(parse_table(met.table_text, "the table of rank 0"))
 
-    def config_for(collective: Collective, message_bytes: int, dtype: DType, op: ReduceOp) -> Config:
-        return selector.select(collective, message_bytes=message_bytes, n_ranks=n_ranks, dtype=dtype, op=op).config
+    def config_for(collective: Collective, message_bytes: int, dtype: DType, op: ReduceOp, memory: Memory) -> Config:
+        return selector.select(
+            collective, message_bytes=message_bytes, n_ranks=n_ranks, dtype=dtype, op=op, memory=memory
+        ).config
 
     try:
         return Communicator(
@@ -76,6 +80,7 @@ def communicator(
             cores=met.n_cores,
             timeout_s=settings.timeout_s,
             check=settings.check,
+            room_bytes=memory_left,
         )
     finally:
         os.close(met.fd)

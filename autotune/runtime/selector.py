@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..settings import read
 from ..table import TuningTable
@@ -30,13 +30,16 @@ class Selector:
 
     Args:
         table: a table, or one with its origin, which reasons then name.
+        elsewhere: finds the table of a backend that this one is not of; None where there is no other table.
     """
 
-    __slots__ = ("memo", "source")
+    __slots__ = ("_elsewhere", "_others", "memo", "source")
 
-    def __init__(self, table: TuningTable | Source) -> None:
+    def __init__(self, table: TuningTable | Source, elsewhere: Callable[[str], Source] | None = None) -> None:
         self.source = table if isinstance(table, Source) else open_table(table)
         self.memo: dict[tuple[object, ...], Choices] = {}
+        self._elsewhere = elsewhere
+        self._others: dict[str, Source] = {}
 
     @property
     def table(self) -> TuningTable:
@@ -96,11 +99,19 @@ class Selector:
         except (KeyError, TypeError):
             pass  # TypeError: a word that is not even hashable; the checks below name it
         key = rule_key(collective, n_ranks, dtype, op, placement, memory, max_error, backend)
-        found = choices(self.source, key, admitted(evidence))
+        found = choices(self._source_of(key.backend), key, admitted(evidence))
         if len(self.memo) >= _KINDS_KEPT:
             self.memo.clear()
         self.memo[kind] = found
         return found
+
+    def _source_of(self, backend: str) -> Source:
+        if self._elsewhere is None or backend == self.table.defaults.backend:
+            return self.source
+        if backend not in self._others:
+            # setdefault, so that threads that come at once all answer from one table.
+            self._others.setdefault(backend, self._elsewhere(backend))
+        return self._others[backend]
 
 
 # The selectors of files by the path that was given; None is the process's own table. A file is read once.
@@ -172,7 +183,7 @@ def reload() -> None:
     Raises:
         AutotuneError: as ``select``; the former table then stays in use.
     """
-    fresh = Selector(find_table(read()))
+    fresh = _own()
     _selectors.clear()
     _selectors[None] = fresh
 
@@ -182,12 +193,18 @@ def _selector(table: TuningTable | str | os.PathLike[str] | None) -> Selector:
         return Selector(table)
     found = _selectors.get(table)
     if found is None:
-        fresh = Selector(find_table(read()) if table is None else open_table(table))
+        fresh = _own() if table is None else Selector(open_table(table))
         if table is not None and len(_selectors) >= _FILES_KEPT:
             _forget_files()
         # setdefault, so that threads that come at once all answer from one table.
         found = _selectors.setdefault(table, fresh)
     return found
+
+
+def _own() -> Selector:
+    """The process's own selector: a table of each backend, as they are asked for."""
+    settings = read()
+    return Selector(find_table(settings), lambda backend: find_table(settings, backend))
 
 
 def _forget_files() -> None:

@@ -27,11 +27,11 @@ class Source:
     remark: str | None = None
 
 
-def find_table(settings: Settings) -> Source:
-    """The table of AUTOTUNE_TABLE, else the newest for this host's fingerprint, else the shipped default.
+def find_table(settings: Settings, backend: str = "native") -> Source:
+    """The table of AUTOTUNE_TABLE, else the backend's newest for this host's fingerprint, else its shipped default.
 
     Raises:
-        UsageError: AUTOTUNE_TABLE is a URL.
+        UsageError: AUTOTUNE_TABLE is a URL, or there is neither a table of the backend nor a default.
         TableFormatError: the table cannot be read; an older one is not taken in its place.
         TopologyMismatch: the newest table in this host's folder was measured elsewhere.
     """
@@ -39,10 +39,13 @@ def find_table(settings: Settings) -> Source:
     if settings.table is not None:
         return _from_setting(settings.table, fingerprint)
     if fingerprint is None:
-        return _shipped("this host was not probed since it booted: run `autotune probe`, or `autotune run` to measure")
-    path = newest_table_path(settings.data_dir, fingerprint)
+        why = "this host was not probed since it booted: run `autotune probe`, or `autotune run` to measure"
+        return _shipped(why, backend)
+    path = newest_table_path(settings.data_dir, fingerprint, backend)
+    if path is None and backend == "native":
+        return _shipped("this host has no table yet: run `autotune run`", backend)
     if path is None:
-        return _shipped("this host has no table yet: run `autotune run`")
+        return _shipped(f"this host has no table of {backend} yet: run `autotune run --backend {backend}`", backend)
     table = load_table(path)
     if not table.serves(fingerprint):
         raise TopologyMismatch(
@@ -87,5 +90,5 @@ def _from_setting(value: str, fingerprint: str | None) -> Source:
     )
 
 
-def _shipped(why: str) -> Source:
-    return Source(table=shipped_table(), origin="the shipped default rules", why_shipped=why)
+def _shipped(why: str, backend: str) -> Source:
+    return Source(table=shipped_table(backend), origin="the shipped default rules", why_shipped=why)

@@ -11,10 +11,12 @@ from .load import load_table
 from .location import newest_table_path, table_path
 from .rule import Rule
 from .save import check_place, save_table
-from .shipped import native_defaults, shipped_table
+from .shipped import BACKENDS, LIBRARY, native_defaults, shipped_table
 from .tuning_table import SCHEMA_VERSION, TuningTable
 
 __all__ = [
+    "BACKENDS",
+    "LIBRARY",
     "SCHEMA_VERSION",
     "DefaultRow",
     "DefaultRules",

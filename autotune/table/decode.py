@@ -162,7 +162,7 @@ def _rule(node: Node) -> Rule:
 
 
 def _row(node: Node) -> DefaultRow:
-    parts = node.members("collective", "ranks_from", "ranks_to", "from_bytes", "config")
+    parts = node.members("collective", "ranks_from", "ranks_to", "from_bytes", "config", may_have=("memory",))
     ranks_to = parts["ranks_to"].optional()
     try:
         return DefaultRow(
@@ -171,6 +171,7 @@ def _row(node: Node) -> DefaultRow:
             ranks_to=None if ranks_to is None else ranks_to.whole(2, _MAX_RANKS),
             from_bytes=parts["from_bytes"].whole(0, MAX_BYTES),
             config=_config(parts["config"]),
+            memory=parts["memory"].word(Memory) if "memory" in parts else Memory.PRIVATE,
         )
     except ValueError as err:
         raise node.error(str(err)) from err

@@ -1,5 +1,7 @@
 """Where tables live: ``DATA/tables/<fingerprint>/v000001.json`` and so on, the highest version being the newest.
 
+That is the native backend's; another one's are beside it, named ``torch-v000001.json``.
+
 Only names and listings; the files themselves are the business of load.py and save.py.
 """
 
@@ -11,22 +13,26 @@ from pathlib import Path
 from ..errors import TableFormatError
 from .tuning_table import is_fingerprint
 
-_NAME = re.compile(r"v([0-9]{6,})\.json\Z")
+_NAME = re.compile(r"(?:([a-z]+)-)?v([0-9]{6,})\.json\Z")
+_BACKEND = "native"
 
 
-def table_path(data_dir: Path, fingerprint: str, version: int) -> Path:
+def table_path(data_dir: Path, fingerprint: str, version: int, backend: str = _BACKEND) -> Path:
     """The file of a version from 1.
 
     Raises:
-        ValueError: not a fingerprint (which would lead out of the folder), or a version below 1.
+        ValueError: not a fingerprint or backend (which would lead out of the folder), or a version below 1.
     """
     if version < 1:
         raise ValueError(f"table version {version} is below 1")
-    return _folder(data_dir, fingerprint) / f"v{version:06d}.json"
+    name = f"v{version:06d}.json" if backend == _BACKEND else f"{backend}-v{version:06d}.json"
+    if _NAME.match(name) is None:
+        raise ValueError(f"backend {backend!r} is not a word of small letters")
+    return _folder(data_dir, fingerprint) / name
 
 
-def newest_table_path(data_dir: Path, fingerprint: str) -> Path | None:
-    """The file of the highest version, or None where there is none.
+def newest_table_path(data_dir: Path, fingerprint: str, backend: str = _BACKEND) -> Path | None:
+    """The file of a backend's highest version, or None where there is none.
 
     Raises:
         TableFormatError: the folder cannot be listed.
@@ -40,7 +46,8 @@ def newest_table_path(data_dir: Path, fingerprint: str) -> Path | None:
         raise TableFormatError(
             f"the tables of this host cannot be listed: {err}", remedy=f"make {folder} a folder that you may read"
         ) from err
-    versions = {int(match[1]): name for name in names if (match := _NAME.match(name)) is not None}
+    found = [match for name in names if (match := _NAME.match(name)) is not None]
+    versions = {int(match[2]): match[0] for match in found if (match[1] or _BACKEND) == backend}
     return folder / versions[max(versions)] if versions else None
 
 

@@ -67,12 +67,14 @@ class Node:
         """What is wrong at this place."""
         return TableFormatError(f"{self.source}: {self.path}: {found}", remedy=REMEDY)
 
-    def members(self, *names: str) -> dict[str, Node]:
-        """An object that has exactly these names."""
+    def members(self, *names: str, may_have: tuple[str, ...] = ()) -> dict[str, Node]:
+        """An object that has these names, perhaps some of those that it may have, and no others."""
         members = self.entries()
+        allowed = (*names, *may_have)
         for name in members:
-            if name not in names:
-                raise self.error(f"unknown name {_shown(name)}{did_you_mean(name, names)}; allowed: {', '.join(names)}")
+            if name not in allowed:
+                meant = did_you_mean(name, allowed)
+                raise self.error(f"unknown name {_shown(name)}{meant}; allowed: {', '.join(allowed)}")
         for name in names:
             if name not in members:
                 raise self.error(f"{name!r} is missing")

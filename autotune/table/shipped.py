@@ -1,15 +1,23 @@
-"""What comes with the package: the native backend's default rules, and a table that holds nothing else."""
+"""What comes with the package: each backend's default rules, and tables that hold nothing else."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
 
+from ..errors import UsageError
+from ..types import Collective, Config
 from .decode import check_version, parse_defaults
-from .defaults import DefaultRules
+from .defaults import DefaultRow, DefaultRules
 from .load import read_text
 from .reader import read_json
 from .tuning_table import TuningTable
+
+BACKENDS = ("native", "torch")
+"""Those whose configs this host can run; each has tables of its own."""
+
+LIBRARY = Config(algorithm="library")
+"""The collective of the library that a backend runs over, as the library itself chooses to do it."""
 
 
 def native_defaults() -> DefaultRules:
@@ -18,17 +26,41 @@ def native_defaults() -> DefaultRules:
 
 
 @cache
-def shipped_table() -> TuningTable:
-    """A table without rules, so that every call gets the default."""
+def shipped_table(backend: str = "native") -> TuningTable:
+    """A table without rules, so that every call gets the backend's default.
+
+    Raises:
+        UsageError: no such backend.
+    """
+    if backend not in BACKENDS:
+        raise UsageError(
+            f"backend {backend!r} has no default rules; the backends are {', '.join(BACKENDS)}",
+            remedy=f"use one of them, or a table of {backend!r}",
+        )
+    if backend != "native":
+        return _table(_library_defaults(backend), "2026-11-29T00:00:00Z")
     path = Path(__file__).with_name("native_defaults.json")
     root = read_json(read_text(path), path.name)
     check_version(root)
     parts = root.members("schema_version", "created_at", "defaults")
+    return _table(parse_defaults(parts["defaults"]), parts["created_at"].text())
+
+
+def _library_defaults(backend: str) -> DefaultRules:
+    """What runs without us: the library's own collective, whatever the call."""
+    rows = (
+        DefaultRow(collective=collective, ranks_from=1, ranks_to=None, from_bytes=0, config=LIBRARY)
+        for collective in Collective
+    )
+    return DefaultRules(backend=backend, rows=tuple(rows))
+
+
+def _table(defaults: DefaultRules, created_at: str) -> TuningTable:
     return TuningTable(
         fingerprint=None,
         environment={},
-        created_at=parts["created_at"].text(),
+        created_at=created_at,
         test="none: shipped rules, not measured on this machine",
         rules={},
-        defaults=parse_defaults(parts["defaults"]),
+        defaults=defaults,
     )

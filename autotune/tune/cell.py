@@ -156,7 +156,7 @@ class Cell:
             batch_calls=outcome.batch_calls,
             time_us=outcome.time_us,
         )
-        return RoundResult(problem=self._problem, config=config, sample=sample)
+        return RoundResult(problem=self._problem, config=config, sample=sample, fidelity=outcome.fidelity)
 
     def _remember(self, result: RoundResult) -> None:
         known = self._trials.get(result.config) or Trial(
@@ -168,7 +168,12 @@ class Cell:
         )
         samples = known.samples if result.sample is None else (*known.samples, result.sample)
         self._trials[result.config] = replace(
-            known, state=result.state, message=result.message, wrong=result.wrong, samples=samples
+            known,
+            state=result.state,
+            message=result.message,
+            wrong=result.wrong,
+            samples=samples,
+            fidelity=result.fidelity or known.fidelity,
         )
 
     def _told(self) -> list[tuple[Config, Outcome]]:

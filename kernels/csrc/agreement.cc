@@ -2,6 +2,7 @@
 //
 // In: the records of calls in the segment. Out: words for people. Sees no payload.
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "group.h"
@@ -11,6 +12,7 @@ namespace {
 
 const char* const kCollectiveNames[kCollectives] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
                                                     "reduce",     "scatter",    "gather",         "all_to_all"};
+const char* const kCodecNames[kCodecKinds] = {"threshold", "threshold_abs", "int8", "int4"};
 const char* const kOpNames[kOps] = {"sum", "prod", "max", "min", "avg"};
 constexpr std::uint64_t kLookBack = kHistory - 4;  // a peer is at most two calls ahead, so these records are whole
 
@@ -46,6 +48,10 @@ std::string Group::differences(std::uint64_t number, int source) const {
   const std::uint64_t differing = theirs.what.load(std::memory_order_acquire) ^ mine.what.load();
   const bool count = theirs.count.load(std::memory_order_acquire) != mine.count.load();
   const bool segment = theirs.segment.load(std::memory_order_acquire) != mine.segment.load();
+  const bool codec = theirs.codec.load(std::memory_order_acquire) != mine.codec.load() ||
+                     theirs.codec_parameter.load(std::memory_order_acquire) != mine.codec_parameter.load();
+  const bool place = theirs.input_place.load(std::memory_order_acquire) != mine.input_place.load() ||
+                     theirs.output_place.load(std::memory_order_acquire) != mine.output_place.load();
   bool algorithm = false;
   for (int i = 0; i < 4; i++)
     algorithm |= theirs.algorithm[i].load(std::memory_order_acquire) != mine.algorithm[i].load();
@@ -61,7 +67,11 @@ std::string Group::differences(std::uint64_t number, int source) const {
   name("count", count);
   name("segment_bytes", segment);
   name("algorithm", algorithm);
-  name("knobs", (differing >> 24 & 0xFF) != 0);
+  name("codec", codec);
+  name("knobs", (differing >> 24 & 0x9F) != 0);
+  name("exchange", (differing >> 29 & 1) != 0);
+  name("in place or not", (differing >> 30 & 1) != 0);
+  name("place in symmetric memory", place && (differing >> 29 & 3) == 0);
   return fields;
 }
 
@@ -85,7 +95,17 @@ std::string Group::describe(int rank, std::uint64_t call_number) const {
   if (kind == Collective::Broadcast || kind == Collective::Reduce || kind == Collective::Scatter ||
       kind == Collective::Gather)
     text += ", root=" + std::to_string(what >> 32);
-  return text + ") by " + name + "/" + std::to_string(record.segment.load());
+  text += std::string(") by ") + name + "/" + std::to_string(record.segment.load());
+  const std::uint64_t codec = record.codec.load(std::memory_order_relaxed);
+  if (codec == 0 || codec > kCodecKinds) return text;
+  text += std::string("/") + kCodecNames[codec - 1];
+  const std::uint64_t bits = record.codec_parameter.load(std::memory_order_relaxed);
+  if (codec - 1 > static_cast<std::uint64_t>(CodecKind::ThresholdAbs)) return text;
+  double parameter = 0;
+  std::memcpy(&parameter, &bits, sizeof parameter);
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "(%g)", parameter);
+  return text + digits;
 }
 
 // How many calls each rank has made, for time-outs: the one that is behind is the one to look at.

@@ -3,6 +3,7 @@
 // Buffers come through the buffer protocol (NumPy arrays, memoryview, bytearray ...), are checked for size and
 // contiguity and never copied. Every call that may wait runs without the GIL.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -17,67 +18,23 @@
 #include <string>
 #include <vector>
 
+#include "codec_bindings.h"
 #include "failure.h"
 #include "group.h"
 #include "pattern.h"
 #include "program.h"
 #include "reduce.h"
 #include "segment.h"
+#include "view.h"
 
 namespace nb = nanobind;
 
 namespace autotune {
 namespace {
 
-// A contiguous buffer for the time of one call; empty if None was given.
-class View {
- public:
-  View(nb::handle object, bool writable, const char* what) {
-    if (object.is_none()) return;
-    const int flags = writable ? PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE : PyBUF_C_CONTIGUOUS;
-    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) {
-      PyErr_Clear();
-      throw BadArgument(std::string(what) + " of type " + nb::type_name(object.type()).c_str() + " is not a " +
-                            (writable ? "writable, " : "") + "contiguous buffer in C order",
-                        "pass a contiguous NumPy array (numpy.ascontiguousarray), memoryview or bytearray");
-    }
-    held_ = true;
-  }
-  ~View() {
-    if (held_) PyBuffer_Release(&view_);
-  }
-  View(const View&) = delete;
-  View& operator=(const View&) = delete;
-
-  char* data() const { return held_ ? static_cast<char*>(view_.buf) : nullptr; }
-  std::size_t bytes() const { return held_ ? static_cast<std::size_t>(view_.len) : 0; }
-  bool given() const { return held_; }
-
- private:
-  Py_buffer view_{};
-  bool held_ = false;
-};
-
 using Buffers = nb::typed<nb::sequence, nb::object>;
 
-template <class Enum>
-Enum checked(int value, int limit, const char* what) {
-  if (value < 0 || value >= limit)
-    throw BadArgument(std::string(what) + " " + std::to_string(value) + " is unknown",
-                      "this is a bug in autotune: please report it with this message");
-  return static_cast<Enum>(value);
-}
-
-DType dtype_of(int value) { return checked<DType>(value, kDTypes, "dtype"); }
 Op op_of(int value) { return checked<Op>(value, kOps, "op"); }
-
-void check_size(const char* what, std::size_t got, std::size_t elements, DType dtype) {
-  const std::size_t wanted = elements * item_bytes(dtype);
-  if (got != wanted)
-    throw BadArgument(std::string(what) + " has " + std::to_string(got) + " bytes, not " + std::to_string(wanted) +
-                          " (" + std::to_string(elements) + " elements)",
-                      "pass a buffer of exactly that size");
-}
 
 // In place means: the part that both buffers hold lies at the same address. Any other overlap would be overwritten
 // while it is read.
@@ -101,13 +58,34 @@ void check_overlap(const Call& call, int rank, const View& input, const View& ou
                       "pass separate buffers, or the same memory for the part that both hold (not for all_to_all)");
 }
 
+void check_buffers(const Group& group, const Call& call, const View& input, const View& output) {
+  if (call.input_elements || input.given()) check_size("input", input.bytes(), call.input_elements, call.dtype);
+  if (call.output_elements || output.given())
+    check_size("output", output.bytes(), call.output_elements, call.dtype);
+  check_overlap(call, group.rank(), input, output);
+}
+
+void check(const Group& group, const Call& call, nb::handle input_object, nb::handle output_object) {
+  check_buffers(group, call, View(input_object, false, "input"), View(output_object, true, "output"));
+}
+
 void run(Group& group, const Call& call, nb::handle input_object, nb::handle output_object) {
   const View input(input_object, false, "input"), output(output_object, true, "output");
-  if (call.input_elements || input.given()) check_size("input", input.bytes(), call.input_elements, call.dtype);
-  if (call.output_elements || output.given()) check_size("output", output.bytes(), call.output_elements, call.dtype);
-  check_overlap(call, group.rank(), input, output);
+  check_buffers(group, call, input, output);
   const nb::gil_scoped_release released;
   group.run(call, input.data(), output.data());
+}
+
+// As run(); what encoding drops is added to the residual, which has an element for each of the input (codec.h).
+void run_collecting(Group& group, const Call& call, nb::handle input_object, nb::handle output_object,
+                    nb::handle residual_object) {
+  const View input(input_object, false, "input"), output(output_object, true, "output");
+  const View residual(residual_object, true, "residual");
+  check_buffers(group, call, input, output);
+  check_size("residual", residual.bytes(), call.input_elements,
+             residual_bytes(call.dtype) == 8 ? DType::Float64 : DType::Float32);
+  const nb::gil_scoped_release released;
+  group.run(call, input.data(), output.data(), nullptr, residual.data());
 }
 
 void run_split(Group& group, const Call& call, nb::handle input_object, nb::handle output_object,
@@ -198,9 +176,11 @@ void join(Group* self, int fd, int rank, int spins, int yields, double timeout_s
 
 Call prepare(const Group& group, std::shared_ptr<Program> program, int collective, int dtype, int op, int root,
              const std::string& algorithm, std::size_t count, std::size_t segment_bytes, int in_flight,
-             bool stream) {
+             bool stream, bool stream_outbox, const std::optional<std::pair<int, double>>& codec) {
+  std::optional<CodecSpec> spec;
+  if (codec) spec = CodecSpec{checked<CodecKind>(codec->first, kCodecKinds, "codec"), codec->second};
   return Call::make(std::move(program), checked<Collective>(collective, kCollectives, "collective"), dtype_of(dtype),
-                    op_of(op), root, algorithm, count, segment_bytes, in_flight, stream, group.half_bytes());
+                    op_of(op), root, algorithm, count, segment_bytes, in_flight, stream, stream_outbox, group.half_bytes(), spec);
 }
 
 void combine(const std::string& variant, int dtype, int op, const Buffers& sources, nb::handle output_object,
@@ -218,7 +198,7 @@ void combine(const std::string& variant, int dtype, int op, const Buffers& sourc
   }
   if (pointers.size() < 2) throw BadArgument("fewer than two sources", "pass at least two");
   table->reduce[static_cast<int>(dtype_of(dtype))][static_cast<int>(op_of(op))](
-      output.data(), pointers.data(), static_cast<int>(pointers.size()), output.bytes() / item_bytes(dtype_of(dtype)),
+      output.data(), pointers.data(), static_cast<int>(pointers.size()), 0, output.bytes() / item_bytes(dtype_of(dtype)),
       divisor);
 }
 
@@ -241,7 +221,7 @@ void register_errors() {
 }
 
 void register_group(nb::module_& m) {
-  m.def("create_segment", &Segment::create, nb::arg("n_ranks"), nb::arg("staging_bytes"),
+  m.def("create_segment", &Segment::create, nb::arg("n_ranks"), nb::arg("staging_bytes"), nb::arg("symmetric_bytes"),
         "A new sealed memory segment for a group; returns a descriptor that the caller owns.");
   nb::class_<Program>(m, "Program", "A compiled schedule of one rank: Program.flatten() of kernels/compiler.py.")
       .def("__init__", [](Program* self, const std::vector<std::int64_t>& words) { new (self) Program(Program::load(words)); },
@@ -255,6 +235,7 @@ void register_group(nb::module_& m) {
            "Into how many slices a call would be cut.");
   nb::class_<Call>(m, "Call", "A call without its buffers; equal on all ranks.")
       .def_prop_ro("slices", [](const Call& call) { return call.plan.slices; })
+      .def_prop_ro("zero_copy", [](const Call& call) { return call.program->zero_copy; })
       .def_ro("input_elements", &Call::input_elements)
       .def_ro("output_elements", &Call::output_elements);
   nb::class_<Group>(m, "Group", "One rank's end of a group that shares a segment.")
@@ -264,9 +245,15 @@ void register_group(nb::module_& m) {
       .def_prop_ro("n_ranks", &Group::n_ranks)
       .def("prepare", &prepare, nb::arg("program"), nb::arg("collective"), nb::arg("dtype"), nb::arg("op"),
            nb::arg("root"), nb::arg("algorithm"), nb::arg("count"), nb::arg("segment_bytes"), nb::arg("in_flight"),
-           nb::arg("stream"))
+           nb::arg("stream"), nb::arg("stream_outbox"), nb::arg("codec") = nb::none(),
+           "codec: its number and parameter (codec.h), for a program that was made for one.")
       .def("run", &run, nb::arg("call"), nb::arg("input").none(), nb::arg("output").none(),
            nb::sig("def run(self, call: Call, input: object, output: object) -> None"))
+      .def("check", &check, nb::arg("call"), nb::arg("input").none(), nb::arg("output").none(),
+           nb::sig("def check(self, call: Call, input: object, output: object) -> None"),
+           "Raises what run() would say of the buffers.")
+      .def("run_collecting", &run_collecting, nb::arg("call"), nb::arg("input"), nb::arg("output"), nb::arg("residual"),
+           "As run(); what encoding drops is added to the residual, which has an element for each of the input.")
       .def("run_split", &run_split, nb::arg("call"), nb::arg("input"), nb::arg("output"), nb::arg("input_counts"),
            nb::arg("output_counts"))
       .def("time", &time_calls, nb::arg("call"), nb::arg("barrier"), nb::arg("inputs"), nb::arg("outputs"),
@@ -285,6 +272,27 @@ void register_group(nb::module_& m) {
              group.recv(from, data.data(), data.bytes(), dtype_of(dtype));
            },
            nb::arg("source"), nb::arg("data"), nb::arg("dtype"))
+      .def("symmetric",
+           [](nb::handle_t<Group> self, std::size_t offset, std::size_t bytes) {
+             Group& group = nb::cast<Group&>(self);
+             char* const heap = group.heap();
+             if (offset > group.heap_bytes() || bytes > group.heap_bytes() - offset)
+               throw BadArgument("symmetric memory ends at " + std::to_string(group.heap_bytes()) + " bytes",
+                                 "raise AUTOTUNE_SYMMETRIC");
+             return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>, nb::c_contig>(heap + offset, {bytes}, self);
+           },
+           nb::arg("offset"), nb::arg("bytes"),
+           nb::sig("def symmetric(self, offset: int, bytes: int) -> numpy.typing.NDArray[numpy.uint8]"),
+           "A part of this rank's symmetric memory, which lives as long as the array.")
+      .def("forget", &Group::forget, nb::arg("offset"), nb::arg("bytes"),
+           "Gives the pages of a part of this rank's symmetric memory back to the system.")
+      .def("place",
+           [](const Group& group, nb::handle object) -> std::optional<std::size_t> {
+             const View data(object, false, "buffer");
+             return group.place_of(data.data(), data.bytes());
+           },
+           nb::arg("buffer").none(), "Where a buffer lies in this rank's symmetric memory, or None.")
+      .def_prop_ro("symmetric_bytes", &Group::heap_bytes)
       .def("leave", &Group::leave);
 }
 
@@ -337,4 +345,5 @@ NB_MODULE(_native, m) {
   autotune::register_errors();
   autotune::register_group(m);
   autotune::register_measuring(m);
+  autotune::register_codecs(m);
 }

@@ -1,6 +1,8 @@
-// The interpreter; see group.h for the protocol. agreement.cc says what ranks disagree in, point_to_point.cc sends.
+// The interpreter; see group.h for the protocol. encoded.cc executes for codecs, agreement.cc says what ranks disagree in,
+// symmetric.cc has the memory that all share, point_to_point.cc sends.
 #include "group.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,19 +10,24 @@
 
 #include "one_at_a_time.h"
 
+#ifndef MADV_POPULATE_READ  // glibc before 2.35
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
 namespace autotune {
 namespace {
 
 constexpr std::size_t kTileBytes = 16 << 10;  // what is combined before it is copied on: fits the first-level cache
 
-constexpr std::uint64_t kChain = 0x9E3795;         // odd, so that a difference once in the chain stays
+// Messages of this size on go round their half of the outbox, call by call. A line that a peer's cache still holds costs
+// its writer a trip to that cache; some megabytes later it is no longer there. Measured at 2 ranks: 1.2-1.7x at 16 KiB, 1.5x
+// at 64 KiB, 1.2x at 256 KiB; smaller messages gain more from lines that are still near.
+constexpr std::size_t kRotatedFromBytes = 4 << 10;
+constexpr std::size_t kTakenBackBytes = 2 << 10;
+alignas(64) thread_local char tile_memory[kTileBytes];
 
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {  // splitmix64's finaliser over a running sum
-  hash += value + 0x9E3779B97F4A7C15ull;
-  hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9ull;
-  hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBull;
-  return hash ^ (hash >> 31);
-}
+constexpr std::uint64_t kChain = 0x9E3795;         // odd, so that a difference once in the chain stays
 
 // The length of block `index`, cut to [0, length) with the given pitch.
 std::size_t block_start(std::size_t length, std::size_t pitch, int index) {
@@ -28,47 +35,6 @@ std::size_t block_start(std::size_t length, std::size_t pitch, int index) {
 }
 
 }  // namespace
-
-Call Call::make(std::shared_ptr<const Program> program, Collective collective, DType dtype, Op op, int root,
-                const std::string& algorithm, std::size_t count, std::size_t segment_bytes, int max_in_flight,
-                bool stream, std::size_t half_bytes) {
-  Call call{};
-  call.plan = Plan::derive(*program, count, dtype, segment_bytes, half_bytes, max_in_flight);
-  call.collective = collective;
-  call.dtype = dtype;
-  call.op = op;
-  call.root = root;
-  call.algorithm = algorithm;
-  call.segment_bytes = segment_bytes;
-  call.stream = stream;
-  const auto n = static_cast<std::size_t>(program->n_ranks);
-  const bool is_root = program->rank == root;
-  switch (collective) {
-    case Collective::AllReduce:
-    case Collective::Broadcast: call.input_elements = call.output_elements = count; break;
-    case Collective::AllGather: call.input_elements = count, call.output_elements = n * count; break;
-    case Collective::ReduceScatter: call.input_elements = n * count, call.output_elements = count; break;
-    case Collective::Reduce: call.input_elements = count, call.output_elements = is_root ? count : 0; break;
-    case Collective::Scatter: call.input_elements = is_root ? n * count : 0, call.output_elements = count; break;
-    case Collective::Gather: call.input_elements = count, call.output_elements = is_root ? n * count : 0; break;
-    case Collective::AllToAll: call.input_elements = call.output_elements = n * count; break;
-  }
-  if (collective == Collective::Broadcast && !is_root) call.input_elements = 0;
-  call.record[0] = count;
-  call.record[1] = segment_bytes;
-  call.record[2] = static_cast<std::uint64_t>(collective) | static_cast<std::uint64_t>(dtype) << 8 |
-                   static_cast<std::uint64_t>(op) << 16 |
-                   static_cast<std::uint64_t>(max_in_flight | (stream ? 16 : 0)) << 24 |
-                   static_cast<std::uint64_t>(static_cast<std::uint32_t>(root)) << 32;
-  char name[32] = {};
-  std::memcpy(name, algorithm.data(), std::min(algorithm.size(), sizeof name - 1));
-  std::memcpy(&call.record[3], name, sizeof name);
-  std::uint64_t hash = 0;
-  for (std::uint64_t word : call.record) hash = mix(hash, word);
-  call.signature = hash & kSignatureMask;
-  call.program = std::move(program);
-  return call;
-}
 
 struct Group::Wave {
   int half;
@@ -79,8 +45,10 @@ struct Group::Wave {
   std::size_t slice, column;  // number of the slice; its place among those in flight
   bool stream;                // write the output past the caches
   const Level* level;
+  bool last_post;  // nothing is announced after this level
   std::size_t length;  // elements of this slice (horizontal) or of each block's slice (vertical)
-  std::size_t pitch;   // elements from one block to the next, in the slice and in messages
+  std::size_t pitch;   // elements from one block to the next, in the slice
+  std::size_t piece_bytes;  // the same in messages
 };
 
 Group::Group(int fd, int rank, GroupOptions options)
@@ -89,6 +57,7 @@ Group::Group(int fd, int rank, GroupOptions options)
       waiting_(segment_, rank, options.waiting, std::move(options.interrupted)),
       check_(options.check),
       arithmetic_(arithmetic()),
+      transcoder_(arithmetic_),
       seen_clock_(static_cast<std::size_t>(segment_.n_ranks()), 0),
       sent_pieces_(static_cast<std::size_t>(segment_.n_ranks()), 0),
       received_pieces_(static_cast<std::size_t>(segment_.n_ranks()), 0) {
@@ -120,10 +89,15 @@ void Group::leave() {
   waiting_.ring();
 }
 
-void Group::run(const Call& call, const void* input, void* output, const Splits* splits) {
+void Group::run(const Call& call, const void* input, void* output, const Splits* splits, void* residual) {
   const OneAtATime guard(busy_);
-  begin(call);
   const Program& program = *call.program;
+  Places shared{};
+  const Places* where = nullptr;
+  if (program.zero_copy) shared = places(call, input, output), where = &shared;
+  const Buffers buffers{static_cast<const char*>(input), static_cast<char*>(output), splits, where,
+                        static_cast<char*>(residual)};
+  begin(call, where);
   const Plan& plan = call.plan;
   const std::size_t levels = program.levels.size();
   const int half = static_cast<int>(call_ & 1);
@@ -151,9 +125,11 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
       wave.slice = s;
       wave.column = column;
       wave.level = &program.levels[w - plan.spacing * s];
+      wave.last_post = w - plan.spacing * s + 2 == levels;
       wave.length = last ? plan.last_slice : plan.slice;
       wave.pitch = last ? plan.last_pitch : plan.block_limit;
-      run_level(call, wave, static_cast<const char*>(input), static_cast<char*>(output), splits);
+      wave.piece_bytes = last ? plan.last_piece_bytes : plan.piece_bytes;
+      run_level(call, wave, buffers);
     }
     previous_row = row;
     if (++row == plan.window) row = 0;
@@ -164,22 +140,34 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
     }
   }
   if (wave.stream) store_fence();  // the caller may hand the output to another thread
+  for (std::int32_t other : program.final_waits) await_clock(other, start + plan.waves);
   previous_start_ = start;
   previous_synchronising_ = program.synchronising;
   epoch_ = start + plan.waves;
 }
 
-void Group::begin(const Call& call) {
+void Group::begin(const Call& call, const Places* places) {
   waiting_.check_usable();
   call_++;
-  chain_ = (chain_ * kChain + call.signature) & kSignatureMask;
+  std::uint64_t signature = call.signature;
+  std::uint64_t input_place = 0, output_place = 0;
+  if (places) {
+    if (call.program->shares_input) input_place = 1 + places->input;
+    if (call.program->shares_output) output_place = 1 + places->output;
+    signature = mix(mix(signature, input_place), output_place);
+  }
+  chain_ = (chain_ * kChain + signature) & kSignatureMask;
   CallRecord& record = segment_.line(rank_).history[call_ % kHistory];
   // A sequence lock without fences: each store releases the tag's 0 before it, each load of the reader acquires.
   record.tag.store(0, std::memory_order_relaxed);
   record.count.store(call.record[0], std::memory_order_release);
   record.segment.store(call.record[1], std::memory_order_release);
   record.what.store(call.record[2], std::memory_order_release);
-  for (int i = 0; i < 4; i++) record.algorithm[i].store(call.record[3 + i], std::memory_order_release);
+  record.codec.store(call.record[3], std::memory_order_release);
+  record.codec_parameter.store(call.record[4], std::memory_order_release);
+  for (int i = 0; i < 4; i++) record.algorithm[i].store(call.record[5 + i], std::memory_order_release);
+  record.input_place.store(input_place, std::memory_order_release);
+  record.output_place.store(output_place, std::memory_order_release);
   record.tag.store(call_ << kSignatureBits | chain_, std::memory_order_release);
   if (check_) {
     waiting_.ring();
@@ -196,21 +184,45 @@ void Group::begin(const Call& call) {
   if (!previous_synchronising_)
     for (int other = 0; other < n_ranks(); other++)
       if (other != rank_) await_clock(other, previous_start_);
+  const Plan& plan = call.plan;
+  rotation_ = 0;
+  if (plan.slot_bytes >= kRotatedFromBytes) {
+    const std::size_t used = plan.window * plan.in_flight * plan.slot_bytes;
+    rotation_ = (call_ >> 1) % std::max<std::size_t>(1, segment_.half_bytes() / used) * used;
+    populate();
+  }
   const auto needed = static_cast<std::size_t>(call.program->scratch_blocks) * call.plan.block_limit * call.plan.item *
                       call.plan.in_flight;
   if (scratch_.size() < needed) scratch_.resize(needed);
   const auto operands = static_cast<std::size_t>(call.program->max_sources);
   if (sources_.size() < operands) sources_.resize(operands);
+  const auto stores = static_cast<std::size_t>(call.program->max_stores) + 1;
+  if (stores_.size() < stores) stores_.resize(stores);
 }
 
-void Group::run_level(const Call& call, const Wave& wave, const char* input, char* output, const Splits* splits) {
+// Touches the outboxes before the rotation does, page by page, in calls that somebody times: one's own at the first call
+// that rotates, the others' two calls later, when their owners have done so. Where the kernel cannot (before 5.14), pages
+// come one by one.
+void Group::populate() {
+  if (rotated_calls_ == 3) return;
+  rotated_calls_++;
+  for (int rank = 0; rank < n_ranks(); rank++) {
+    const bool own = rank == rank_;
+    if (rotated_calls_ != (own ? 1 : 3)) continue;
+    for (int half = 0; half < 2; half++)
+      madvise(segment_.outbox(rank, half), segment_.half_bytes(), own ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+  }
+}
+
+void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers) {
+  const auto [input, output, splits, places, residual] = buffers;
   const Program& program = *call.program;
   const Plan& plan = call.plan;
   const std::size_t item = plan.item;
   const Level& level = *wave.level;
   Header& mine = segment_.headers(rank_, wave.half)[wave.slot];
-  char* const outbox = plan.fits_in_line ? mine.payload : segment_.outbox(rank_, wave.half) + wave.slot * plan.slot_bytes;
-  if (level.outgoing && wave.number >= plan.window)
+  char* const outbox = plan.fits_in_line ? mine.payload : messages(rank_, wave.half) + wave.slot * plan.slot_bytes;
+  if (level.posts && wave.number >= plan.window)
     for (std::int32_t reader : program.readers)
       await_clock(reader, epoch_ + wave.number - plan.window + 2);
 
@@ -228,12 +240,14 @@ void Group::run_level(const Call& call, const Wave& wave, const char* input, cha
   char* const scratch = scratch_.data() + wave.column *
                                               static_cast<std::size_t>(program.scratch_blocks) * plan.block_limit * item;
 
-  int left = level.outgoing;
+  int left = level.before_post;
+  if (level.posts && left == 0) post(mine, call, wave);
   for (int i = level.first; i < level.last; i++) {
     const Instruction& op = program.instructions[static_cast<std::size_t>(i)];
-    std::size_t elements = program.vertical ? wave.length
-                                            : block_start(wave.length, wave.pitch, op.block + op.width) -
-                                                  block_start(wave.length, wave.pitch, op.block);
+    const std::size_t whole = program.vertical ? wave.length
+                                               : block_start(wave.length, wave.pitch, op.block + op.width) -
+                                                     block_start(wave.length, wave.pitch, op.block);
+    std::size_t elements = whole;
     for (int k = 0; k < op.n_sources; k++) {
       const Source& source = program.sources[static_cast<std::size_t>(op.first_source + k)];
       const void*& at = sources_[static_cast<std::size_t>(k)];
@@ -242,9 +256,8 @@ void Group::run_level(const Call& call, const Wave& wave, const char* input, cha
           const Header& theirs = segment_.headers(source.rank, wave.half)[wave.previous_slot];
           await_message(source.rank, theirs, wave.previous_word);
           const char* message = plan.fits_in_line ? theirs.payload
-                                                  : segment_.outbox(source.rank, wave.half) +
-                                                        wave.previous_slot * plan.slot_bytes;
-          at = message + static_cast<std::size_t>(source.index) * wave.pitch * item;
+                                                  : messages(source.rank, wave.half) + wave.previous_slot * plan.slot_bytes;
+          at = message + static_cast<std::size_t>(source.index) * wave.piece_bytes;
           break;
         }
         case Space::Input:
@@ -255,8 +268,19 @@ void Group::run_level(const Call& call, const Wave& wave, const char* input, cha
         case Space::Output:
           at = output + offset(source.index, splits ? &splits->output_offsets : nullptr) * item;
           break;
+        case Space::PeerInput:
+        case Space::PeerOutput: {
+          await_message(source.rank, segment_.headers(source.rank, wave.half)[wave.previous_slot], wave.previous_word);
+          const std::size_t place = source.space == Space::PeerInput ? places->input : places->output;
+          at = segment_.heap(source.rank) + place + offset(source.index, nullptr) * item;
+          break;
+        }
         case Space::Scratch: at = scratch + static_cast<std::size_t>(source.index) * wave.pitch * item; break;
       }
+    }
+    for (int k = 0; k < op.n_waits; k++) {
+      const std::int32_t other = program.waits[static_cast<std::size_t>(op.first_wait + k)];
+      await_message(other, segment_.headers(other, wave.half)[wave.previous_slot], wave.previous_word);
     }
     char* memory = nullptr;
     if (op.destinations & kToOutput) {
@@ -266,15 +290,47 @@ void Group::run_level(const Call& call, const Wave& wave, const char* input, cha
     } else if (op.destinations & kToScratch) {
       memory = scratch + static_cast<std::size_t>(op.memory_index) * wave.pitch * item;
     }
-    const bool outgoing = (op.destinations & kToOutbox) != 0;
-    if (elements)
-      execute(call, wave, op, sources_.data(), memory,
-              outgoing ? outbox + static_cast<std::size_t>(op.piece) * wave.pitch * item : nullptr, elements);
-    if (outgoing && --left == 0) {
-      mine.word.store(wave.word, std::memory_order_release);
-      waiting_.ring();
+    char* const piece =
+        op.destinations & kToOutbox ? outbox + static_cast<std::size_t>(op.piece) * wave.piece_bytes : nullptr;
+    if (call.codec) [[unlikely]] {
+      char* const dropped = residual && op.charged >= 0
+                                ? residual + offset(op.charged, nullptr) * residual_bytes(call.dtype)
+                                : nullptr;
+      const EncodedOperands operands{&program.sources[static_cast<std::size_t>(op.first_source)],
+                                     sources_.data(), memory, piece, dropped, elements, whole, wave.pitch, wave.piece_bytes};
+      execute_encoded(call, op, operands, wave.stream && (op.destinations & kToOutput));
+    } else if (elements && op.n_stores) {
+      for (int k = 0; k < op.n_stores; k++) {
+        const Source& target = program.sources[static_cast<std::size_t>(op.first_store + k)];
+        stores_[static_cast<std::size_t>(k)] =
+            segment_.heap(target.rank) + places->output + offset(target.index, nullptr) * item;
+      }
+      store_everywhere(call, wave, op, memory, elements);
+    } else if (elements && op.n_sources) {
+      execute(call, wave, op, sources_.data(), memory, piece, elements);
     }
+    if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave);
   }
+}
+
+void Group::post(Header& header, const Call& call, const Wave& wave) {
+  // Streaming stores are ordered by nothing else.
+  if (call.stream_outbox || (wave.stream && call.program->zero_copy)) store_fence();
+  header.word.store(wave.word, std::memory_order_release);
+  waiting_.ring();
+  // The next call will write the first message of the other half, whose lines its readers still hold. Taking them back
+  // now, while this rank waits, saves the next call that trip: 1.15x in the host's fast state, 1.4x in its slow one, up
+  // to 2 KiB; beyond, it is lost in the copying.
+  if (!wave.last_post || call.plan.slot_bytes > kTakenBackBytes) return;
+  prefetch_to_write(&segment_.headers(rank_, wave.half ^ 1)[0]);
+  if (call.plan.fits_in_line) return;
+  const char* const message = segment_.outbox(rank_, wave.half ^ 1);
+  for (std::size_t at = 0; at < call.plan.slot_bytes; at += 64) prefetch_to_write(message + at);
+}
+
+void Group::put(bool stream, char* to, const char* from, std::size_t bytes) const {
+  if (stream) arithmetic_.stream_copy(to, from, bytes);
+  else std::memcpy(to, from, bytes);
 }
 
 void Group::execute(const Call& call, const Wave& wave, const Instruction& op, const void* const* sources, char* memory,
@@ -284,40 +340,70 @@ void Group::execute(const Call& call, const Wave& wave, const Instruction& op, c
   if (op.n_sources == 1) {
     const char* from = static_cast<const char*>(sources[0]);
     if (!memory || !outbox) {
-      char* to = memory ? memory : outbox;
-      if (to == from) return;
-      if (stream) arithmetic_.stream_copy(to, from, bytes);
-      else std::memcpy(to, from, bytes);
+      if (memory && memory != from) put(stream, memory, from, bytes);
+      if (outbox) put(call.stream_outbox, outbox, from, bytes);
       return;
     }
     for (std::size_t at = 0; at < bytes; at += kTileBytes) {
       const std::size_t length = std::min(kTileBytes, bytes - at);
-      std::memcpy(outbox + at, from + at, length);
-      if (stream) arithmetic_.stream_copy(memory + at, outbox + at, length);
-      else std::memcpy(memory + at, outbox + at, length);
+      put(call.stream_outbox, outbox + at, from + at, length);
+      put(stream, memory + at, from + at, length);
     }
     return;
   }
   const ReduceFn reduce = arithmetic_.reduce[static_cast<int>(call.dtype)][static_cast<int>(call.op)];
   const int divisor = op.completes && call.op == Op::Avg ? call.program->n_ranks : 1;
   if (memory && !outbox && !stream) {
-    reduce(memory, sources, op.n_sources, elements, divisor);
+    reduce(memory, sources, op.n_sources, 0, elements, divisor);
     return;
   }
   // The result goes to a tile of own memory first: plain vector stores into lines that a peer has read are slow,
   // memcpy into them is not.
-  alignas(64) static thread_local char tile_memory[kTileBytes];
-  static thread_local std::vector<const void*> parts;
-  parts.resize(static_cast<std::size_t>(op.n_sources));
   const std::size_t tile_elements = kTileBytes / call.plan.item;
   for (std::size_t first = 0; first < elements; first += tile_elements) {
     const std::size_t length = std::min(tile_elements, elements - first);
     const std::size_t at = first * call.plan.item, length_bytes = length * call.plan.item;
-    for (int k = 0; k < op.n_sources; k++) parts[static_cast<std::size_t>(k)] = static_cast<const char*>(sources[k]) + at;
     char* const tile = memory && !stream ? memory + at : tile_memory;
-    reduce(tile, parts.data(), op.n_sources, length, divisor);
-    if (stream) arithmetic_.stream_copy(memory + at, tile, length_bytes);
-    if (outbox) std::memcpy(outbox + at, tile, length_bytes);
+    reduce(tile, sources, op.n_sources, first, length, divisor);
+    if (stream) put(true, memory + at, tile, length_bytes);
+    if (outbox) put(call.stream_outbox, outbox + at, tile, length_bytes);
+  }
+}
+
+void Group::execute_encoded(const Call& call, const Instruction& op, const EncodedOperands& operands, bool stream) {
+  const std::optional<int> damaged = transcoder_.execute(call, op, operands, stream);
+  if (damaged)
+    waiting_.fail("rank " + std::to_string(*damaged) + "'s message is damaged: its bytes are no encoding of the elements of " +
+                      describe(*damaged, call_),
+                  "let nothing else write to the group's memory; if nothing does, this is a bug in autotune: please "
+                  "report it with this message");
+}
+
+// The result goes to other ranks' buffers, and to own memory if there is one for it.
+void Group::store_everywhere(const Call& call, const Wave& wave, const Instruction& op, char* memory,
+                             std::size_t elements) {
+  const std::size_t item = call.plan.item;
+  int m = op.n_stores;
+  if (memory) stores_[static_cast<std::size_t>(m++)] = memory;
+  const int divisor = op.completes && call.op == Op::Avg ? call.program->n_ranks : 1;
+  if (op.n_sources > 1 && !wave.stream) {
+    arithmetic_.reduce_to_all[static_cast<int>(call.dtype)][static_cast<int>(call.op)](
+        stores_.data(), m, sources_.data(), op.n_sources, elements, divisor);
+    return;
+  }
+  const ReduceFn reduce = arithmetic_.reduce[static_cast<int>(call.dtype)][static_cast<int>(call.op)];
+  const std::size_t tile_elements = kTileBytes / item;
+  for (std::size_t first = 0; first < elements; first += tile_elements) {
+    const std::size_t length = std::min(tile_elements, elements - first);
+    const char* tile = static_cast<const char*>(sources_[0]) + first * item;
+    if (op.n_sources > 1) {
+      reduce(tile_memory, sources_.data(), op.n_sources, first, length, divisor);
+      tile = tile_memory;
+    }
+    for (int k = 0; k < m; k++) {
+      char* const to = static_cast<char*>(stores_[static_cast<std::size_t>(k)]) + first * item;
+      if (to != tile) put(wave.stream, to, tile, length * item);
+    }
   }
 }
 

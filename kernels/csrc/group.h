@@ -13,37 +13,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "call.h"
 #include "elements.h"
+#include "encoded.h"
 #include "program.h"
 #include "reduce.h"
 #include "segment.h"
 #include "waiting.h"
 
 namespace autotune {
-
-// A call without its buffers: everything that must be equal on all ranks.
-struct Call {
-  std::shared_ptr<const Program> program;
-  Plan plan;
-  Collective collective;
-  DType dtype;
-  Op op;
-  int root;
-  std::string algorithm;
-  std::uint64_t segment_bytes;
-  bool stream;                    // write outputs past the caches
-  std::uint64_t signature;        // 20 bits
-  std::uint64_t record[7];        // words of CallRecord after the tag
-  std::size_t input_elements, output_elements;  // of this rank; 0 where it has none
-
-  static Call make(std::shared_ptr<const Program> program, Collective collective, DType dtype, Op op, int root,
-                   const std::string& algorithm, std::size_t count, std::size_t segment_bytes, int max_in_flight,
-                   bool stream, std::size_t half_bytes);
-};
 
 // Per-rank parts of an all_to_all with unequal splits, in elements, by rank.
 struct Splits {
@@ -69,7 +51,18 @@ class Group {
   std::size_t half_bytes() const { return segment_.half_bytes(); }
 
   // Runs one collective. Input is not modified unless it is the output. Throws Failure; afterwards every call does.
-  void run(const Call& call, const void* input, void* output, const Splits* splits = nullptr);
+  // Buffers of a zero-copy call lie in symmetric memory, at equal offsets on all ranks, else BadArgument is thrown and
+  // nothing has happened; those of a reduce are given on every rank. `residual` has one element for each of the input,
+  // as codec.h says; what encoding dropped is added to it.
+  void run(const Call& call, const void* input, void* output, const Splits* splits = nullptr, void* residual = nullptr);
+
+  // This rank's symmetric memory, mapped at the first call.
+  char* heap();
+  std::size_t heap_bytes() const { return segment_.heap_bytes(); }
+  // Gives the whole pages of a part of it back to the system; they read as zeros then.
+  void forget(std::size_t offset, std::size_t bytes);
+  // Where a buffer lies in it, in bytes; nothing if it is not wholly inside.
+  std::optional<std::size_t> place_of(const void* data, std::size_t bytes) const;
 
   // Point to point, outside the count of calls: blocks until the receiver has taken all but the last pieces.
   void send(int to, const void* data, std::size_t bytes, DType dtype);
@@ -81,10 +74,28 @@ class Group {
  private:
   struct Wave;  // what one level of one slice needs to know
 
-  void begin(const Call& call);
-  void run_level(const Call& call, const Wave& wave, const char* input, char* output, const Splits* splits);
+  // Where peers' buffers of a zero-copy call lie in their heaps, in bytes.
+  struct Places {
+    std::size_t input, output;
+  };
+  struct Buffers {
+    const char* input;
+    char* output;
+    const Splits* splits;  // null where all parts are equal
+    const Places* places;  // null without zero copy
+    char* residual;        // null where nothing is collected
+  };
+  Places places(const Call& call, const void* input, const void* output) const;
+  void begin(const Call& call, const Places* places);
+  void populate();
+  void run_level(const Call& call, const Wave& wave, const Buffers& buffers);
+  void put(bool stream, char* to, const char* from, std::size_t bytes) const;
   void execute(const Call& call, const Wave& wave, const Instruction& op, const void* const* sources, char* memory,
                char* outbox, std::size_t elements);
+  void execute_encoded(const Call& call, const Instruction& op, const EncodedOperands& operands, bool stream);
+  void store_everywhere(const Call& call, const Wave& wave, const Instruction& op, char* memory, std::size_t elements);
+  void post(Header& header, const Call& call, const Wave& wave);
+  char* messages(int rank, int half) const { return segment_.outbox(rank, half) + rotation_; }
   void await_message(int source, const Header& header, std::uint64_t word);
   void await_clock(int source, std::uint64_t clock);
   void compare_with(int source);
@@ -97,14 +108,18 @@ class Group {
   Waiting waiting_;
   const bool check_;
   const Arithmetic& arithmetic_;
+  Transcoder transcoder_;
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   std::uint64_t call_ = 0;            // number of the current call, from 1
   std::uint64_t chain_ = 0;           // of the signatures of all calls up to the current one; 20 bits
   std::uint64_t epoch_ = 1;           // first wave of the next call
   std::uint64_t previous_start_ = 0;  // first wave of the call before
   bool previous_synchronising_ = true;
+  int rotated_calls_ = 0;     // counted up to 3
+  std::size_t rotation_ = 0;  // where this call's messages begin in its half of every outbox, in bytes
   std::vector<std::uint64_t> seen_clock_;  // by rank: the latest clock that was looked at
-  std::vector<const void*> sources_;
+  std::vector<const void*> sources_;  // of one instruction
+  std::vector<void*> stores_;
   std::vector<char> scratch_;
   std::vector<std::uint64_t> sent_pieces_, received_pieces_;  // by peer, for send and recv
 };

@@ -44,15 +44,44 @@ void check_extent(const Program& p, const Instruction& op) {
   if (op.destinations & kToOutput) within("output", op.memory_index, buffer_blocks);
   else if (op.destinations & kToScratch) within("scratch", op.memory_index, p.scratch_blocks);
   if (op.destinations & kToOutbox) within("outbox", op.piece, p.piece_blocks);
+  if (op.charged >= 0) within("charged", op.charged, buffer_blocks);
   for (int k = 0; k < op.n_sources; k++) {
     const Source& source = p.sources[static_cast<std::size_t>(op.first_source + k)];
+    const bool peer = source.space >= Space::Peer;
+    if (peer == (source.rank == p.rank))
+      throw BadArgument("program: rank " + std::to_string(p.rank) + " takes rank " + std::to_string(source.rank) +
+                            (peer ? " for another" : " for itself"),
+                        kBug);
     switch (source.space) {
       case Space::Input:
-      case Space::Output: within("source", source.index, buffer_blocks); break;
+      case Space::Output:
+      case Space::PeerInput:
+      case Space::PeerOutput: within("source", source.index, buffer_blocks); break;
       case Space::Scratch: within("source scratch", source.index, p.scratch_blocks); break;
       case Space::Peer: within("source message", source.index, p.piece_blocks); break;
     }
   }
+  for (int k = 0; k < op.n_stores; k++)
+    within("stored", p.sources[static_cast<std::size_t>(op.first_store + k)].index, buffer_blocks);
+}
+
+// Without zero copy there are no places of peers' buffers, with it messages have no room for data.
+void check_exchange(const Program& p, const Instruction& op) {
+  const auto refuse = [](const char* what) { throw BadArgument(std::string("program: ") + what, kBug); };
+  if (p.zero_copy && (op.destinations & kToOutbox)) refuse("a zero-copy message with data");
+  if (op.n_stores && !op.n_sources) refuse("stores of nothing");
+  if (op.charged >= 0 && !(p.lossy && (op.destinations & kToOutbox))) refuse("a charge where nothing is encoded");
+  for (int k = 0; k < op.n_sources + op.n_stores; k++) {  // they follow each other
+    const Source& place = p.sources[static_cast<std::size_t>(op.first_source + k)];
+    const bool shared = (place.space == Space::PeerInput && p.shares_input) ||
+                        (place.space == Space::PeerOutput && p.shares_output);
+    if (place.space == Space::Peer && p.zero_copy) refuse("data of a zero-copy message");
+    if (place.space > Space::Peer && !shared) refuse("a peer's buffer that is not shared");
+    if (k >= op.n_sources && (place.space != Space::PeerOutput || place.rank == p.rank))
+      refuse("a store to what is no peer's output");
+  }
+  for (int k = 0; k < op.n_waits; k++)
+    if (p.waits[static_cast<std::size_t>(op.first_wait + k)] == p.rank) refuse("a rank that waits for itself");
 }
 
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
@@ -71,32 +100,58 @@ Program Program::load(const std::vector<std::int64_t>& words) {
   p.scratch_blocks = in.take("scratch blocks", 0, p.blocks + 1);
   p.piece_blocks = in.take("piece blocks", 1, p.blocks + 1);
   p.synchronising = in.take("synchronising", 0, 2) != 0;
-  p.readers.resize(static_cast<std::size_t>(in.take("readers", 0, p.n_ranks)));
-  for (std::int32_t& reader : p.readers) reader = in.take("reader", 0, p.n_ranks);
+  p.zero_copy = in.take("zero copy", 0, 2) != 0;
+  p.in_place = in.take("in place", 0, 2) != 0;
+  p.shares_input = in.take("shares input", 0, 2) != 0;
+  p.shares_output = in.take("shares output", 0, 2) != 0;
+  p.lossy = in.take("lossy", 0, 2) != 0;
+  if (p.zero_copy && p.lossy) throw BadArgument("program: encodes messages without data", kBug);
+  if (!p.zero_copy && (p.in_place || p.shares_input || p.shares_output))
+    throw BadArgument("program: shares buffers without zero copy", kBug);
+  const auto take_ranks = [&](const char* what, std::vector<std::int32_t>& ranks) {
+    const std::int32_t length = in.take(what, 0, p.n_ranks);
+    for (std::int32_t i = 0; i < length; i++) ranks.push_back(in.take(what, 0, p.n_ranks));
+    return length;
+  };
+  const auto take_places = [&](const char* what, std::int32_t low) {
+    const std::int32_t length = in.take(what, low, p.n_ranks + 1);
+    for (std::int32_t k = 0; k < length; k++) {
+      Source place{};
+      place.space = static_cast<Space>(in.take("space", 0, kSpaces));
+      place.rank = in.take("source rank", 0, p.n_ranks);
+      place.index = in.take("source index", 0, p.blocks);
+      p.sources.push_back(place);
+    }
+    return length;
+  };
+  take_ranks("readers", p.readers);
+  take_ranks("final waits", p.final_waits);
   p.levels.resize(static_cast<std::size_t>(in.take("levels", 1, kMany)));
   for (Level& level : p.levels) {
     level.first = static_cast<std::int32_t>(p.instructions.size());
     const int length = in.take("instructions", 0, kMany);
+    level.posts = in.take("posts", 0, 2) != 0;
     for (int i = 0; i < length; i++) {
       Instruction op{};
-      op.destinations = static_cast<std::uint8_t>(in.take("destinations", 0, 8));
+      op.destinations = static_cast<std::uint8_t>(in.take("destinations", 0, 16));
       op.memory_index = in.take("memory index", 0, p.blocks);
       op.piece = in.take("piece", 0, p.piece_blocks);
       op.width = in.take("width", 1, p.blocks + 1);
       op.block = in.take("block", 0, p.blocks);
       op.completes = in.take("completes", 0, 2) != 0;
+      op.charged = in.take("charged", 0, p.blocks + 1) - 1;
+      op.divided = in.take("divided", 0, 2) != 0;
       op.first_source = static_cast<std::int32_t>(p.sources.size());
-      op.n_sources = in.take("sources", 1, p.n_ranks + 1);
-      for (int k = 0; k < op.n_sources; k++) {
-        Source source{};
-        source.space = static_cast<Space>(in.take("space", 0, 4));
-        source.rank = in.take("source rank", 0, p.n_ranks);
-        source.index = in.take("source index", 0, p.blocks);
-        p.sources.push_back(source);
-      }
+      op.n_sources = take_places("sources", p.zero_copy ? 0 : 1);
+      op.first_store = static_cast<std::int32_t>(p.sources.size());
+      op.n_stores = take_places("stores", 0);
+      op.first_wait = static_cast<std::int32_t>(p.waits.size());
+      op.n_waits = take_ranks("waits", p.waits);
       check_extent(p, op);
+      check_exchange(p, op);
       p.max_sources = std::max(p.max_sources, op.n_sources);
-      level.outgoing += (op.destinations & kToOutbox) != 0;
+      p.max_stores = std::max(p.max_stores, op.n_stores);
+      level.before_post += (op.destinations & kBeforePost) != 0;
       p.instructions.push_back(op);
     }
     level.last = static_cast<std::int32_t>(p.instructions.size());
@@ -106,7 +161,7 @@ Program Program::load(const std::vector<std::int64_t>& words) {
 }
 
 Plan Plan::derive(const Program& program, std::size_t count, DType type, std::size_t segment_bytes,
-                  std::size_t half_bytes, int max_in_flight) {
+                  std::size_t half_bytes, int max_in_flight, const Codec* codec) {
   Plan plan{};
   plan.count = count;
   plan.item = item_bytes(type);
@@ -119,6 +174,7 @@ Plan Plan::derive(const Program& program, std::size_t count, DType type, std::si
     const std::size_t dense = divide_up(elements, blocks);
     return dense > line ? round_up(dense, line) : dense;
   };
+  const auto encoded = [&](std::size_t elements) { return codec ? codec->limit(elements) : elements * plan.item; };
   constexpr std::size_t kWindow = 3;        // two waves are the least; the third lets readers lag behind by one
 
   for (std::size_t limit = std::max(segment_bytes, plan.item);; limit /= 2) {
@@ -144,7 +200,9 @@ Plan Plan::derive(const Program& program, std::size_t count, DType type, std::si
       plan.in_flight = divide_up(levels, plan.spacing);
     }
     plan.waves = levels + plan.spacing * (plan.slices - 1);
-    const std::size_t message = piece_blocks * plan.block_limit * plan.item;
+    plan.piece_bytes = encoded(plan.block_limit);
+    plan.last_piece_bytes = encoded(plan.last_pitch);
+    const std::size_t message = program.zero_copy ? 0 : piece_blocks * plan.piece_bytes;
     plan.fits_in_line = message <= kInlineBytes;
     plan.slot_bytes = round_up(message, 64);
     // A single slice of few levels has a slot for every level, and so never waits for a slot.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "codec.h"
 #include "elements.h"
 
 namespace autotune {
@@ -17,10 +18,11 @@ enum class Collective : std::uint8_t {
 };
 inline constexpr int kCollectives = 8;
 
-enum class Space : std::uint8_t { Input, Output, Scratch, Peer };
-inline constexpr unsigned kToOutput = 1, kToScratch = 2, kToOutbox = 4;
+enum class Space : std::uint8_t { Input, Output, Scratch, Peer, PeerInput, PeerOutput };
+inline constexpr int kSpaces = 6;
+inline constexpr unsigned kToOutput = 1, kToScratch = 2, kToOutbox = 4, kBeforePost = 8;
 
-struct Source {
+struct Source {  // where an operand lies, or where a result is stored in another rank's buffer
   Space space;
   std::int32_t rank;
   std::int32_t index;
@@ -29,18 +31,25 @@ struct Source {
 struct Instruction {
   std::uint8_t destinations;
   bool completes;
+  bool divided;          // what is encoded is a finished average, where the operation is one
+  std::int32_t charged;  // block of the input whose residual takes what encoding drops; -1 for none
   std::int32_t memory_index;
   std::int32_t piece;
   std::int32_t width;
   std::int32_t block;
   std::int32_t first_source;
   std::int32_t n_sources;
+  std::int32_t first_store;  // in Program::sources too
+  std::int32_t n_stores;
+  std::int32_t first_wait;
+  std::int32_t n_waits;
 };
 
 struct Level {
   std::int32_t first;
-  std::int32_t last;      // one past
-  std::int32_t outgoing;  // instructions that write the outbox; the message is complete after the last of them
+  std::int32_t last;         // one past
+  std::int32_t before_post;  // instructions that the message waits for
+  bool posts;                // whether anybody awaits a message of this level
 };
 
 struct Program {
@@ -51,11 +60,17 @@ struct Program {
   int scratch_blocks;
   int piece_blocks;
   bool synchronising;
-  int max_sources;
-  std::vector<std::int32_t> readers;
+  bool zero_copy;  // messages only announce; buffers lie in symmetric memory
+  bool in_place;   // what a zero-copy program is made for
+  bool shares_input, shares_output;  // whether any rank touches another's buffer; equal on all ranks
+  bool lossy;      // messages are encoded: an instruction that sends keeps what its readers will decode
+  int max_sources, max_stores;
+  std::vector<std::int32_t> readers;      // who ever awaits a message of this rank
+  std::vector<std::int32_t> final_waits;  // whom this rank awaits before it returns
   std::vector<Level> levels;
   std::vector<Instruction> instructions;
   std::vector<Source> sources;
+  std::vector<std::int32_t> waits;
 
   // Reads Program.flatten() of kernels/compiler.py and checks every index. Throws BadArgument.
   static Program load(const std::vector<std::int64_t>& words);
@@ -70,6 +85,8 @@ struct Plan {
   std::size_t block_limit;  // elements that one block of one slice has at most: the pitch in all slices but the last
   std::size_t last_slice;   // elements of the last slice, and its pitch
   std::size_t last_pitch;
+  std::size_t piece_bytes;  // outbox bytes from one block of a message to the next, in all slices but the last
+  std::size_t last_piece_bytes;
   std::size_t slot_bytes;   // outbox bytes of one message
   std::size_t waves;        // supersteps of all slices together
   std::size_t spacing;      // waves between the starts of two slices
@@ -77,10 +94,11 @@ struct Plan {
   std::size_t window;       // waves until a slot is used again
   bool fits_in_line;        // messages travel in the header's cache line
 
-  // segment_bytes: the most that one message carries. It is lowered until the outbox holds what is in flight.
+  // segment_bytes: the most that one message carries, before a codec. It is lowered until the outbox holds what is in
+  // flight, by the most that the codec makes of it.
   // Throws BadArgument where not even the smallest segment fits.
   static Plan derive(const Program& program, std::size_t count, DType type, std::size_t segment_bytes,
-                     std::size_t half_bytes, int max_in_flight);
+                     std::size_t half_bytes, int max_in_flight, const Codec* codec = nullptr);
 };
 
 }  // namespace autotune

@@ -5,9 +5,7 @@
 
 #include <string.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "halves.h"
 
 #ifndef AUTOTUNE_VARIANT
 #define AUTOTUNE_VARIANT baseline
@@ -21,12 +19,6 @@ namespace autotune {
 namespace {
 
 constexpr size_t kTile = 2048;  // elements accumulated at a time when there are more sources than one loop takes
-
-// An element in a user's buffer, which may lie anywhere: not aligned, and written as whatever type the user sees.
-template <class T>
-struct __attribute__((packed, may_alias)) Loose {
-  T value;
-};
 
 // ---- one element. Integers are combined as unsigned, so that overflow wraps instead of being undefined.
 template <class T>
@@ -107,25 +99,25 @@ inline void combine_up_to_4(Loose<T>* dst, const Loose<T>* const* src, int k, si
 template <class T>
 struct Plain {
   template <Op op>
-  static void reduce(void* out, const void* const* in, int k, size_t count, int divisor) {
+  static void reduce(void* out, const void* const* in, int k, size_t first, size_t count, int divisor) {
     auto* dst = static_cast<Loose<T>*>(out);
     const Loose<T>* part[4];
     if (k <= 4) {
-      for (int j = 0; j < k; j++) part[j] = static_cast<const Loose<T>*>(in[j]);
+      for (int j = 0; j < k; j++) part[j] = static_cast<const Loose<T>*>(in[j]) + first;
       combine_up_to_4<op, T>(dst, part, k, count, divisor);
       return;
     }
     alignas(64) Loose<T> sum[kTile];
     for (size_t at = 0; at < count; at += kTile) {
       const size_t length = count - at < kTile ? count - at : kTile;
-      for (int j = 0; j < 4; j++) part[j] = static_cast<const Loose<T>*>(in[j]) + at;
+      for (int j = 0; j < 4; j++) part[j] = static_cast<const Loose<T>*>(in[j]) + first + at;
       combine_up_to_4<op, T>(sum, part, 4, length, 1);
       // dst is written by the last round only, so that a source that is dst is still whole when its turn comes.
       for (int next = 4; next < k; next += 3) {
         const int more = k - next < 3 ? k - next : 3;
         const bool last = next + more == k;
         part[0] = sum;
-        for (int j = 0; j < more; j++) part[j + 1] = static_cast<const Loose<T>*>(in[next + j]) + at;
+        for (int j = 0; j < more; j++) part[j + 1] = static_cast<const Loose<T>*>(in[next + j]) + first + at;
         combine_up_to_4<op, T>(last ? dst + at : sum, part, more + 1, length, last ? divisor : 1);
       }
     }
@@ -133,114 +125,19 @@ struct Plain {
 };
 
 // ---- 16-bit floats: widened to float32, combined, rounded once.
-struct BFloat16 {
-  static inline float widen(uint16_t bits) {
-    const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return value;
-  }
-  static inline uint16_t narrow(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    const uint32_t rounded = bits + 0x7FFFu + ((bits >> 16) & 1u);
-    const uint32_t quiet = bits | 0x00400000u;  // a NaN stays one
-    const bool nan = (bits & 0x7FFFFFFFu) > 0x7F800000u;
-    return static_cast<uint16_t>((nan ? quiet : rounded) >> 16);
-  }
-  static inline void widen_all(Loose<float>* dst, const Loose<uint16_t>* src, size_t count) {
-#pragma GCC ivdep
-    for (size_t i = 0; i < count; i++) dst[i].value = widen(src[i].value);
-  }
-  static inline void narrow_all(Loose<uint16_t>* dst, const Loose<float>* src, size_t count) {
-#pragma GCC ivdep
-    for (size_t i = 0; i < count; i++) dst[i].value = narrow(src[i].value);
-  }
-};
-
-struct Float16 {
-  // IEEE 754 binary16 in integer arithmetic, for CPUs without conversion instructions.
-  static inline float widen(uint16_t bits) {
-    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
-    const uint32_t magnitude = bits & 0x7FFFu;
-    // Scaling by 2^112 moves the exponent's bias and makes subnormals normal, exactly.
-    const uint32_t shifted = magnitude << 13;
-    float scaled;
-    memcpy(&scaled, &shifted, sizeof scaled);
-    scaled *= 0x1p112f;
-    uint32_t wide;
-    memcpy(&wide, &scaled, sizeof wide);
-    const uint32_t special = 0x7F800000u | shifted | ((magnitude > 0x7C00u) ? 0x00400000u : 0u);
-    wide = (magnitude >= 0x7C00u ? special : wide) | sign;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return value;
-  }
-  static inline uint16_t narrow(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    const uint32_t sign = (bits >> 16) & 0x8000u;
-    const uint32_t magnitude = bits & 0x7FFFFFFFu;
-    // Normal results: round to nearest even in integers, after moving the bias by 112.
-    const uint32_t normal = (magnitude - 0x38000000u + 0x0FFFu + ((magnitude >> 13) & 1u)) >> 13;
-    // Subnormal results: adding 0.5 lets the FPU round at the right bit.
-    float small;
-    memcpy(&small, &magnitude, sizeof small);
-    small += 0.5f;
-    uint32_t small_bits;
-    memcpy(&small_bits, &small, sizeof small_bits);
-    const uint32_t subnormal = small_bits - 0x3F000000u;
-    uint32_t result = magnitude < 0x38800000u ? subnormal : normal;
-    result = magnitude >= 0x477FF000u ? 0x7C00u : result;  // 65520 and above round to infinity
-    result = magnitude > 0x7F800000u ? (0x7E00u | ((magnitude >> 13) & 0x1FFu)) : result;
-    return static_cast<uint16_t>(result | sign);
-  }
-  static inline void widen_all(Loose<float>* dst, const Loose<uint16_t>* src, size_t count) {
-    size_t i = 0;
-#if defined(__AVX512F__)
-    for (; i + 16 <= count; i += 16) {
-      const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src + i));
-      _mm512_storeu_ps(dst + i, _mm512_cvtph_ps(half));
-    }
-#elif defined(__F16C__)
-    for (; i + 8 <= count; i += 8) {
-      const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + i));
-      _mm256_storeu_ps(reinterpret_cast<float*>(dst + i), _mm256_cvtph_ps(half));
-    }
-#endif
-    for (; i < count; i++) dst[i].value = widen(src[i].value);
-  }
-  static inline void narrow_all(Loose<uint16_t>* dst, const Loose<float>* src, size_t count) {
-    size_t i = 0;
-#if defined(__AVX512F__)
-    for (; i + 16 <= count; i += 16) {
-      const __m256i half = _mm512_cvtps_ph(_mm512_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst + i), half);
-    }
-#elif defined(__F16C__)
-    for (; i + 8 <= count; i += 8) {
-      const __m256 wide = _mm256_loadu_ps(reinterpret_cast<const float*>(src + i));
-      const __m128i half = _mm256_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + i), half);
-    }
-#endif
-    for (; i < count; i++) dst[i].value = narrow(src[i].value);
-  }
-};
-
 template <class Half>
 struct Widened {
   template <Op op>
-  static void reduce(void* out, const void* const* in, int k, size_t count, int divisor) {
+  static void reduce(void* out, const void* const* in, int k, size_t first, size_t count, int divisor) {
     constexpr size_t kChunk = 512;  // sum and operand stay in the first-level cache
     alignas(64) Loose<float> sum[kChunk];
     alignas(64) Loose<float> operand[kChunk];
     auto* dst = static_cast<Loose<uint16_t>*>(out);
     for (size_t at = 0; at < count; at += kChunk) {
       const size_t length = count - at < kChunk ? count - at : kChunk;
-      Half::widen_all(sum, static_cast<const Loose<uint16_t>*>(in[0]) + at, length);
+      Half::widen_all(sum, static_cast<const Loose<uint16_t>*>(in[0]) + first + at, length);
       for (int j = 1; j < k; j++) {
-        Half::widen_all(operand, static_cast<const Loose<uint16_t>*>(in[j]) + at, length);
+        Half::widen_all(operand, static_cast<const Loose<uint16_t>*>(in[j]) + first + at, length);
         const Loose<float>* pair[2] = {sum, operand};
         combine_loop<op, float, 2>(sum, pair, length, j + 1 == k ? divisor : 1);
       }
@@ -248,6 +145,62 @@ struct Widened {
     }
   }
 };
+
+// The result to several places. Pieces are small, so that the reads of the next one overlap with the stores of this one:
+// over symmetric memory both go to lines that another core holds, and a pass of its own for each would wait twice. A piece
+// of a plain type and up to four sources stays in registers (measured: 2x over pieces of 1 KiB on the stack); with more
+// sources the accumulator is on the stack, and 4 KiB are 1.2x over 1 KiB.
+template <Op op, class T, int K>
+inline size_t combine_to_all(void* const* out, int m, const void* const* in, size_t count) {
+  constexpr size_t kPiece = 256 / sizeof(T);
+  const auto* s0 = static_cast<const Loose<T>*>(in[0]);
+  const auto* s1 = static_cast<const Loose<T>*>(in[1]);
+  const auto* s2 = static_cast<const Loose<T>*>(in[K > 2 ? 2 : 0]);
+  const auto* s3 = static_cast<const Loose<T>*>(in[K > 3 ? 3 : 0]);
+  size_t at = 0;
+  for (; at + kPiece <= count; at += kPiece) {
+    T piece[kPiece];
+    for (size_t i = 0; i < kPiece; i++) {
+      T value = combine<op>(s0[at + i].value, s1[at + i].value);
+      if (K > 2) value = combine<op>(value, s2[at + i].value);
+      if (K > 3) value = combine<op>(value, s3[at + i].value);
+      piece[i] = value;
+    }
+    for (int j = 0; j < m; j++) memcpy(static_cast<Loose<T>*>(out[j]) + at, piece, sizeof piece);
+  }
+  return at;
+}
+
+// Two ranks: one pass, two stores an element.
+template <Op op, class T>
+inline void combine_pair_to_both(void* const* out, const void* const* in, size_t count) {
+  auto *d0 = static_cast<Loose<T>*>(out[0]), *d1 = static_cast<Loose<T>*>(out[1]);
+  const auto *s0 = static_cast<const Loose<T>*>(in[0]), *s1 = static_cast<const Loose<T>*>(in[1]);
+#pragma GCC ivdep
+  for (size_t i = 0; i < count; i++) {
+    const T value = combine<op>(s0[i].value, s1[i].value);
+    d0[i].value = value;
+    d1[i].value = value;
+  }
+}
+
+template <class Kind, class T, Op op, bool plain>
+void reduce_to_all(void* const* out, int m, const void* const* in, int k, size_t count, int divisor) {
+  size_t at = 0;
+  if constexpr (plain) {
+    if (k == 2 && m == 2 && divisor == 1) return combine_pair_to_both<op, T>(out, in, count);
+    if (k == 2 && divisor == 1) at = combine_to_all<op, T, 2>(out, m, in, count);
+    if (k == 3 && divisor == 1) at = combine_to_all<op, T, 3>(out, m, in, count);
+    if (k == 4 && divisor == 1) at = combine_to_all<op, T, 4>(out, m, in, count);
+  }
+  constexpr size_t kPiece = 4096 / sizeof(T);
+  Loose<T> piece[kPiece];
+  for (; at < count; at += kPiece) {
+    const size_t length = count - at < kPiece ? count - at : kPiece;
+    Kind::template reduce<op>(piece, in, k, at, length, divisor);
+    for (int j = 0; j < m; j++) memcpy(static_cast<Loose<T>*>(out[j]) + at, piece, length * sizeof(T));
+  }
+}
 
 void stream_copy(void* dst, const void* src, size_t bytes) {
 #if defined(__x86_64__)
@@ -278,6 +231,12 @@ void stream_copy(void* dst, const void* src, size_t bytes) {
     Kind::template reduce<Op::Sum>, Kind::template reduce<Op::Prod>, Kind::template reduce<Op::Max>,          \
         Kind::template reduce<Op::Min>, Kind::template reduce<Op::Sum>                                        \
   }
+#define AUTOTUNE_ROW_TO_ALL(Kind, T, plain)                                                                   \
+  {                                                                                                           \
+    reduce_to_all<Kind, T, Op::Sum, plain>, reduce_to_all<Kind, T, Op::Prod, plain>,                          \
+        reduce_to_all<Kind, T, Op::Max, plain>, reduce_to_all<Kind, T, Op::Min, plain>,                       \
+        reduce_to_all<Kind, T, Op::Sum, plain>                                                                \
+  }
 
 // The order of the rows is that of DType, the order inside a row that of Op.
 extern const Arithmetic AUTOTUNE_TABLE(AUTOTUNE_VARIANT);
@@ -286,6 +245,10 @@ const Arithmetic AUTOTUNE_TABLE(AUTOTUNE_VARIANT) = {
     {AUTOTUNE_ROW(Plain<float>), AUTOTUNE_ROW(Plain<double>), AUTOTUNE_ROW(Widened<Float16>),
      AUTOTUNE_ROW(Widened<BFloat16>), AUTOTUNE_ROW(Plain<int8_t>), AUTOTUNE_ROW(Plain<uint8_t>),
      AUTOTUNE_ROW(Plain<int32_t>), AUTOTUNE_ROW(Plain<int64_t>)},
+    {AUTOTUNE_ROW_TO_ALL(Plain<float>, float, true), AUTOTUNE_ROW_TO_ALL(Plain<double>, double, true),
+     AUTOTUNE_ROW_TO_ALL(Widened<Float16>, uint16_t, false), AUTOTUNE_ROW_TO_ALL(Widened<BFloat16>, uint16_t, false),
+     AUTOTUNE_ROW_TO_ALL(Plain<int8_t>, int8_t, true), AUTOTUNE_ROW_TO_ALL(Plain<uint8_t>, uint8_t, true),
+     AUTOTUNE_ROW_TO_ALL(Plain<int32_t>, int32_t, true), AUTOTUNE_ROW_TO_ALL(Plain<int64_t>, int64_t, true)},
     stream_copy,
 };
 

@@ -16,12 +16,16 @@
 
 namespace autotune {
 
-// `dst` may be one of the sources (same address), never overlap one otherwise. k >= 2.
-using ReduceFn = void (*)(void* dst, const void* const* src, int k, std::size_t count, int divisor);
+// dst[i] = op(src[0][first + i], ...) for `count` elements. `dst` may be a source's part (same address), never overlap one
+// otherwise. k >= 2.
+using ReduceFn = void (*)(void* dst, const void* const* src, int k, std::size_t first, std::size_t count, int divisor);
+// The same into m places at once, from the first element on; each may be a source (same address).
+using ReduceToAllFn = void (*)(void* const* dst, int m, const void* const* src, int k, std::size_t count, int divisor);
 
 struct Arithmetic {
   const char* name;                // "baseline", "avx2", "avx512"
   ReduceFn reduce[kDTypes][kOps];  // Avg holds the same function as Sum
+  ReduceToAllFn reduce_to_all[kDTypes][kOps];
   // memcpy that does not keep the destination in the caches; needs store_fence() before others are told.
   void (*stream_copy)(void* dst, const void* src, std::size_t bytes);
 };

@@ -17,18 +17,21 @@ namespace autotune {
 namespace {
 
 struct Offsets {
-  std::size_t lines, headers, outboxes, channels, total;
+  std::size_t lines, headers, outboxes, channels, heaps, total;
 };
+
+constexpr std::size_t kHeapAlignment = 2 << 20;  // of a large page
 
 std::size_t page_aligned(std::size_t bytes) { return (bytes + 4095) & ~std::size_t{4095}; }
 
-Offsets offsets(std::size_t n, std::size_t half_bytes) {
+Offsets offsets(std::size_t n, std::size_t half_bytes, std::size_t heap_bytes) {
   Offsets at{};
   at.lines = page_aligned(sizeof(GroupHeader));
   at.headers = at.lines + page_aligned(n * sizeof(RankLine));
   at.outboxes = at.headers + page_aligned(n * 2 * kSlots * sizeof(Header));
   at.channels = at.outboxes + n * 2 * half_bytes;
-  at.total = at.channels + n * n * sizeof(Channel);
+  at.heaps = (at.channels + n * n * sizeof(Channel) + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
+  at.total = at.heaps + (heap_bytes ? n * (heap_bytes + kHeapSkew) : 0);
   return at;
 }
 
@@ -40,11 +43,17 @@ constexpr const char* kMemoryRemedy = "check the memory limit of the container (
 
 }  // namespace
 
-int Segment::create(int n_ranks, std::size_t staging_bytes) {
+int Segment::create(int n_ranks, std::size_t staging_bytes, std::size_t symmetric_bytes) {
   if (n_ranks < 1 || n_ranks > kMaxRanks)
     throw BadArgument("n_ranks is " + std::to_string(n_ranks), "give a number of ranks from 1 to 1024");
   const std::size_t half_bytes = page_aligned(staging_bytes / 2);
-  const Offsets at = offsets(static_cast<std::size_t>(n_ranks), half_bytes);
+  constexpr std::size_t kMostBytes = std::size_t{1} << 46;  // of the 2^47 that a process can address
+  if (symmetric_bytes > kMostBytes / static_cast<std::size_t>(n_ranks))
+    throw BadArgument("symmetric memory of " + std::to_string(symmetric_bytes) + " bytes for each of " +
+                          std::to_string(n_ranks) + " ranks cannot be addressed",
+                      "lower AUTOTUNE_SYMMETRIC");
+  const std::size_t heap_bytes = (symmetric_bytes + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
+  const Offsets at = offsets(static_cast<std::size_t>(n_ranks), half_bytes, heap_bytes);
   const int fd = memfd_create("autotune", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) fail("memfd_create", kMemoryRemedy);
   if (ftruncate(fd, static_cast<off_t>(at.total)) != 0) {
@@ -64,6 +73,7 @@ int Segment::create(int n_ranks, std::size_t staging_bytes) {
   group->version = kLayoutVersion;
   group->n_ranks = static_cast<std::uint32_t>(n_ranks);
   group->half_bytes = half_bytes;
+  group->heap_bytes = heap_bytes;
   group->total_bytes = at.total;
   group->magic = kMagic;
   munmap(base, sizeof(GroupHeader));
@@ -81,28 +91,54 @@ Segment::Segment(int fd) {
   constexpr const char* kRemedy = "hand on the descriptor that create_segment() returned, to ranks of the same version";
   struct stat status{};
   if (fstat(fd, &status) != 0) fail("descriptor " + std::to_string(fd), kRemedy);
-  total_bytes_ = static_cast<std::size_t>(status.st_size);
-  if (total_bytes_ < sizeof(GroupHeader)) throw Failure("shared segment: the descriptor is not one of ours", kRemedy);
-  void* base = mmap(nullptr, total_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (base == MAP_FAILED) fail("mmap of " + std::to_string(total_bytes_) + " bytes", kMemoryRemedy);
-  base_ = static_cast<char*>(base);
-  const GroupHeader& header = group();
+  const auto total_bytes = static_cast<std::size_t>(status.st_size);
+  if (total_bytes < sizeof(GroupHeader)) throw Failure("shared segment: the descriptor is not one of ours", kRemedy);
+  void* first = mmap(nullptr, sizeof(GroupHeader), PROT_READ, MAP_SHARED, fd, 0);
+  if (first == MAP_FAILED) fail("mmap", kMemoryRemedy);
+  const auto& header = *static_cast<const GroupHeader*>(first);
   const bool ours = header.magic == kMagic && header.version == kLayoutVersion && header.n_ranks >= 1 &&
-                    header.n_ranks <= kMaxRanks && header.total_bytes == total_bytes_ &&
-                    header.half_bytes < total_bytes_ &&
-                    offsets(header.n_ranks, header.half_bytes).total == total_bytes_;
-  if (!ours) {
-    munmap(base_, total_bytes_);
-    throw Failure("shared segment: made by another version of autotune, or not by autotune", kRemedy);
-  }
+                    header.n_ranks <= kMaxRanks && header.total_bytes == total_bytes &&
+                    header.half_bytes < total_bytes && header.heap_bytes < total_bytes &&
+                    offsets(header.n_ranks, header.half_bytes, header.heap_bytes).total == total_bytes;
+  const std::size_t n = header.n_ranks;
   half_bytes_ = header.half_bytes;
-  const Offsets at = offsets(header.n_ranks, half_bytes_);
+  heap_bytes_ = header.heap_bytes;
+  munmap(first, sizeof(GroupHeader));
+  if (!ours) throw Failure("shared segment: made by another version of autotune, or not by autotune", kRemedy);
+  const Offsets at = offsets(n, half_bytes_, heap_bytes_);
+  mapped_bytes_ = at.heaps;
+  heaps_at_ = at.heaps;
+  void* base = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) fail("mmap of " + std::to_string(mapped_bytes_) + " bytes", kMemoryRemedy);
+  fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (fd_ < 0) {
+    const int error = errno;
+    munmap(base, mapped_bytes_);
+    errno = error;
+    fail("cannot keep the descriptor", "raise the limit of open files (ulimit -n)");
+  }
+  base_ = static_cast<char*>(base);
   lines_ = reinterpret_cast<RankLine*>(base_ + at.lines);
   headers_ = reinterpret_cast<Header*>(base_ + at.headers);
   outboxes_ = base_ + at.outboxes;
   channels_ = reinterpret_cast<Channel*>(base_ + at.channels);
 }
 
-Segment::~Segment() { munmap(base_, total_bytes_); }
+void Segment::map_heaps() {
+  if (heaps_) return;
+  if (heap_bytes_ == 0)
+    throw BadArgument("this group was made without symmetric memory", "set AUTOTUNE_SYMMETRIC, such as to 4G");
+  const std::size_t bytes = (heap_bytes_ + kHeapSkew) * static_cast<std::size_t>(n_ranks());
+  void* heaps = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(heaps_at_));
+  if (heaps == MAP_FAILED)
+    fail("mmap of " + std::to_string(bytes) + " bytes of symmetric memory", "lower AUTOTUNE_SYMMETRIC (and ulimit -v)");
+  heaps_ = static_cast<char*>(heaps);
+}
+
+Segment::~Segment() {
+  if (heaps_) munmap(heaps_, (heap_bytes_ + kHeapSkew) * static_cast<std::size_t>(n_ranks()));
+  munmap(base_, mapped_bytes_);
+  close(fd_);
+}
 
 }  // namespace autotune

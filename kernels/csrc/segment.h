@@ -2,9 +2,10 @@
 //
 // In: a file descriptor and a rank. Out: typed views. The only file that says where things lie; it waits for nobody.
 //
-//   GroupHeader | RankLine[n] | Header[n][2][kSlots] | outbox[n][2][half_bytes] | Channel[n][n]
+//   GroupHeader | RankLine[n] | Header[n][2][kSlots] | outbox[n][2][half_bytes] | Channel[n][n] | heap[n][heap_bytes]
 //
-// The segment is a sealed memfd: it needs no /dev/shm, has no name to clean up, and is gone with the last process that
+// The heaps are symmetric memory: what ranks allocate together lies at the same offset in each, and every rank reads and
+// writes all of them. They are mapped when the first buffer is allocated. The segment is a sealed memfd: it needs no /dev/shm, has no name to clean up, and is gone with the last process that
 // maps it. Pages are allocated when they are first written, by the rank that owns them, so what is not used costs
 // nothing, and on NUMA hosts an outbox is local to its rank.
 #pragma once
@@ -16,27 +17,34 @@
 namespace autotune {
 
 inline constexpr std::uint64_t kMagic = 0x6175746F74756E65;  // "autotune"
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 inline constexpr int kSlots = 32;          // message slots of one outbox half
 inline constexpr int kInlineBytes = 56;    // payload that fits into the cache line of its word
 inline constexpr int kHistory = 16;        // calls that a rank's line remembers
 inline constexpr int kChannelSlots = 4;    // pieces in flight from one rank to another in send/recv
 inline constexpr std::size_t kChannelPieceBytes = 64 << 10;
 inline constexpr int kMaxRanks = 1024;
+// Heaps lie a power of two apart and a bit: at 2^30 exactly, reading one rank's buffer and writing the same place of
+// another's was 9 times slower on a Zen 4 (the first-level cache predicts its way from a hash of the address).
+inline constexpr std::size_t kHeapSkew = 17 * 4096;
 inline constexpr int kSignatureBits = 20;  // of a message's word and of a record's tag; the rest counts waves, or calls
 inline constexpr std::uint64_t kSignatureMask = (std::uint64_t{1} << kSignatureBits) - 1;
 
 using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
 
-// One call as its rank made it: what the others are compared with, and read, in the slow path only. Eight relaxed
-// words; `tag` is written last and read first and last, so that a reader knows whether it saw one whole record.
+// One call as its rank made it: what the others are compared with, and read, in the slow path only. `tag` is written
+// last and read first and last, so that a reader knows whether it saw one whole record.
 struct alignas(64) CallRecord {
   Word tag;        // call number << 20 | chain of signatures up to this call
   Word count;      // elements
   Word segment;    // bytes
-  Word what;       // collective | dtype << 8 | op << 16 | knobs << 24 | root << 32
+  Word what;       // collective | dtype << 8 | op << 16 | knobs << 24 | zero copy << 29 | in place << 30 | streamed outbox << 31 | root << 32
+  Word codec;           // 0 for none, or 1 + CodecKind
+  Word codec_parameter;  // the bits of a double
   Word algorithm[4];  // name, zero padded
+  Word input_place;   // 1 + offset in symmetric memory where peers use the buffer; else 0
+  Word output_place;
 };
 
 // One message of one rank: the word tells that it is there, small payloads travel in the same line.
@@ -82,6 +90,7 @@ struct GroupHeader {
   std::uint32_t version;
   std::uint32_t n_ranks;
   std::uint64_t half_bytes;
+  std::uint64_t heap_bytes;    // of one rank
   std::uint64_t total_bytes;
   alignas(64) std::atomic<std::uint32_t> broken;  // 0, or 1 while the report is written, or 2: the group is unusable
   std::int32_t reporter;
@@ -91,9 +100,10 @@ struct GroupHeader {
 
 class Segment {
  public:
-  // A new segment for n ranks. staging_bytes bounds what one rank's outbox may fill. Returns a descriptor that the
-  // caller owns and hands to the ranks. Throws Failure.
-  static int create(int n_ranks, std::size_t staging_bytes);
+  // A new segment for n ranks. staging_bytes bounds what one rank's outbox may fill, symmetric_bytes what it may allocate
+  // in symmetric memory; neither takes memory before it is used. Returns a descriptor that the caller owns and hands to
+  // the ranks. Throws Failure.
+  static int create(int n_ranks, std::size_t staging_bytes, std::size_t symmetric_bytes);
 
   // Maps the segment behind fd (the descriptor stays the caller's). Throws Failure if it is not one of ours.
   explicit Segment(int fd);
@@ -107,11 +117,20 @@ class Segment {
   RankLine& line(int rank) const { return lines_[rank]; }
   Header* headers(int rank, int half) const { return headers_ + (rank * 2 + half) * kSlots; }
   char* outbox(int rank, int half) const { return outboxes_ + static_cast<std::size_t>(rank * 2 + half) * half_bytes_; }
+  std::size_t heap_bytes() const { return heap_bytes_; }
+  bool has_heap() const { return heaps_ != nullptr; }
+  char* heap(int rank) const { return heaps_ + static_cast<std::size_t>(rank) * (heap_bytes_ + kHeapSkew); }
+  // Maps the heaps of all ranks, once. Throws Failure where the address space does not hold them.
+  void map_heaps();
   Channel& channel(int from, int to) const { return channels_[static_cast<std::size_t>(from) * n_ranks() + to]; }
 
  private:
+  int fd_;  // kept for the heaps
   char* base_;
-  std::size_t total_bytes_;
+  std::size_t mapped_bytes_;
+  std::size_t heaps_at_;
+  std::size_t heap_bytes_;
+  char* heaps_ = nullptr;
   std::size_t half_bytes_;
   RankLine* lines_;
   Header* headers_;

@@ -39,6 +39,7 @@ Waiting::Waiting(Segment& segment, int rank, WaitPolicy policy, std::function<vo
     : segment_(segment),
       rank_(rank),
       policy_(policy),
+      yields_(policy.yields),
       interrupted_(std::move(interrupted)),
       pidfds_(static_cast<std::size_t>(segment.n_ranks()), -1),
       barrier_(register_barrier()) {}
@@ -56,6 +57,19 @@ void Waiting::watch(int rank) {
 }
 
 void Waiting::yield() const { sched_yield(); }
+
+long Waiting::yields_of_this_wait() {
+  constexpr std::uint32_t kAllAgain = 64;  // one wait in so many tries them all, to find out that yielding helps again
+  return ++waits_ % kAllAgain == 0 ? policy_.yields : yields_;
+}
+
+// After a wait that took so many turns: twice as many yields as were enough, or half as many if none were.
+void Waiting::learn(long turns, long yields) {
+  constexpr long kLeast = 4;
+  if (policy_.spins != 0) return;
+  if (turns > yields) yields_ = std::max(std::min(kLeast, static_cast<long>(policy_.yields)), yields_ / 2);
+  else yields_ = std::min(static_cast<long>(policy_.yields), std::max(yields_, 2 * turns + kLeast));
+}
 
 void Waiting::start_of_sleep() {
   since_ = Clock::now();

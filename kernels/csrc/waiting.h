@@ -3,7 +3,9 @@
 // In: a condition on shared memory and the rank whose stores make it true. Out: it is true; or a Failure, the same text
 // on every rank of the group. Knows no schedules and no payload.
 //
-// A wait spins (ranks have cores of their own), then yields, then sleeps on the bell of the rank it waits for. Whoever
+// A wait spins (ranks have cores of their own), then yields, then sleeps on the bell of the rank it waits for. Where ranks
+// outnumber cores, how often it yields follows from how waits went: between sessions that the kernel schedules as groups
+// (autogroup, containers) a yield hands the core to nobody, and 400 of them cost half a millisecond. Whoever
 // publishes looks at its `sleepers` after the store, without a fence. That look may pass the store on every CPU, so the
 // sleeper makes all running ranks of the group pass a barrier (membarrier(2)) between announcing itself and its last
 // look: then either the publisher sees the sleeper or the sleeper sees the word. Without membarrier it naps briefly.
@@ -24,6 +26,15 @@ inline void cpu_relax() {
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("yield");
+#endif
+}
+
+// Asks for a cache line to write to, and goes on.
+inline void prefetch_to_write(const void* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
 #endif
 }
 
@@ -51,14 +62,18 @@ class Waiting {
       if (ready()) return;
       cpu_relax();
     }
+    const long yields = yields_of_this_wait();
     for (long turn = 0;; turn++) {
-      if (ready()) return;
+      if (ready()) {
+        learn(turn, yields);
+        return;
+      }
       inspect();
-      if (turn < policy_.yields) {
+      if (turn < yields) {
         yield();
         continue;
       }
-      if (turn == policy_.yields) start_of_sleep();
+      if (turn == yields) start_of_sleep();
       if (const char* lost = trouble(source)) {
         if (ready()) return;  // it did its part before it left
         fail(doing() + ": " + lost, lost_remedy_);
@@ -88,6 +103,8 @@ class Waiting {
   using Clock = std::chrono::steady_clock;
 
   void yield() const;
+  long yields_of_this_wait();
+  void learn(long turns, long yields);
   void start_of_sleep();
   const char* trouble(int source);
   std::uint32_t announce(int source);
@@ -100,6 +117,8 @@ class Waiting {
   Segment& segment_;
   const int rank_;
   const WaitPolicy policy_;
+  long yields_;           // before a sleep, as waits have gone lately
+  std::uint32_t waits_ = 0;
   std::function<void()> interrupted_;
   std::vector<int> pidfds_;  // by rank; -1 where the system cannot watch it
   bool barrier_;             // membarrier works here

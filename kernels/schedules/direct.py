@@ -19,7 +19,7 @@ Source: "All Pairs" in Cowan et al. 2023, "MSCCLang"; "two-phase all-pairs" in S
 from __future__ import annotations
 
 from .combine import from_root, there_and_back
-from .flat import every_pair
+from .flat import every_pair, scatter
 from .ir import Schedule, Step
 
 
@@ -37,6 +37,11 @@ def all_reduce(n: int) -> Schedule:
 def broadcast(n: int) -> Schedule:
     """Everybody reads a piece at the root, then the other pieces from each other."""
     return from_root(all_gather(n))
+
+
+def reduce(n: int) -> Schedule:
+    """Everybody sums one piece of all buffers, the root's too, and the root reads the sums."""
+    return all_gather(n).reversed() + scatter(n).mirrored()
 
 
 def all_to_all(n: int) -> Schedule:

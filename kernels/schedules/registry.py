@@ -178,7 +178,7 @@ ALGORITHMS: tuple[Algorithm, ...] = (
             Collective.ALL_GATHER: direct.all_gather,
             Collective.REDUCE_SCATTER: lambda n: direct.all_gather(n).reversed(),
             Collective.BROADCAST: direct.broadcast,
-            Collective.REDUCE: lambda n: direct.broadcast(n).reversed(),
+            Collective.REDUCE: direct.reduce,
             Collective.ALL_TO_ALL: direct.all_to_all,
         },
         dense=_ALL,

@@ -25,6 +25,7 @@ ROUND: dict[str, Json] = {
     "dtype": "float32",
     "op": "sum",
     "count": 10,
+    "memory": "private",
     "kind": "fresh",
     "batch": 0,
     "configs": [{"algorithm": "ring", "segment_bytes": 4096, "codec": "none", "knobs": {}}],
@@ -97,8 +98,8 @@ def test_a_rank_that_hangs_in_a_collective_is_a_timeout_that_names_it() -> None:
 
 @pytest.mark.usefixtures("faults")
 def test_ranks_that_do_not_answer_are_a_timeout() -> None:
-    ranks = pool(2, "backends.faults.mute", watchdog_s=1.0)
-    with pytest.raises(PoolFailed, match=r"no answer from rank\(s\) 0, 1 within 1 s") as caught:
+    ranks = pool(2, "backends.faults.mute", watchdog_s=3.0)
+    with pytest.raises(PoolFailed, match=r"no answer from rank\(s\) 0, 1 within 3 s") as caught:
         ranks.ask(ROUND)
     assert caught.value.state is TrialState.TIMEOUT
     assert started() == []

@@ -11,13 +11,14 @@ import pytest
 from autotune.backends import native
 from autotune.backends.launch import RankPool
 from autotune.backends.native import NativeBackend, pair_figures
-from autotune.kernels import slices
+from autotune.kernels import slices, zero_copy_names
 from autotune.kernels.schedules.registry import build, names
 from autotune.measure import Failure, Timing
 from autotune.types import (
     Collective,
     Config,
     DType,
+    Memory,
     OpClass,
     Problem,
     RuleKey,
@@ -29,6 +30,7 @@ from autotune.types import (
 
 CORES = tuple(sorted(os.sched_getaffinity(0)))
 STAGING_BYTES = 8 << 20
+ZERO_COPY = (("exchange", "zero_copy"),)
 
 
 def problem(
@@ -37,6 +39,7 @@ def problem(
     n_ranks: int = 2,
     dtype: DType = DType.FLOAT32,
     op_class: OpClass = OpClass.SUM,
+    memory: Memory = Memory.PRIVATE,
 ) -> Problem:
     key = RuleKey(
         backend="native",
@@ -45,6 +48,7 @@ def problem(
         op_class=op_class if collective.computes else None,
         n_ranks=n_ranks,
         placement=(n_ranks,),
+        memory=memory,
     )
     itemsize = dtype.itemsize if collective.computes else 1
     return Problem(key=key, message_bytes=round_up_message(collective, message_bytes, n_ranks, itemsize))
@@ -68,23 +72,28 @@ def with_fault(monkeypatch: pytest.MonkeyPatch, faults: None) -> Callable[[str],
     return use
 
 
+@pytest.mark.parametrize("memory", Memory)
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("collective", Collective)
 def test_candidates_do_different_things_and_hold_the_default_and_the_reference(
-    collective: Collective, n_ranks: int, backend: NativeBackend
+    collective: Collective, n_ranks: int, memory: Memory, backend: NativeBackend
 ) -> None:
-    def does(config: Config, asked: Problem) -> tuple[object, int]:
+    def does(config: Config, asked: Problem) -> tuple[object, object, int]:
         steps = tuple(frozenset(step) for step in build(collective, config.algorithm, n_ranks).expand())
         dtype, size = asked.timed_dtype, asked.message_bytes
         assert config.segment_bytes is not None
-        return steps, slices(collective, config.algorithm, n_ranks, size, dtype, config.segment_bytes, STAGING_BYTES)
+        staging_bytes = 1 << 50 if config.knobs == ZERO_COPY else STAGING_BYTES
+        cut = slices(collective, config.algorithm, n_ranks, size, dtype, config.segment_bytes, staging_bytes)
+        return steps, config.knobs, cut
 
     for message_bytes in (0, 8, 1000, 64 << 10, 1 << 20, 64 << 20):
-        asked = problem(collective, message_bytes, n_ranks)
+        asked = problem(collective, message_bytes, n_ranks, memory=memory)
         candidates = backend.candidates(asked)
         plans = [does(config, asked) for config in candidates]
         assert len(set(plans)) == len(plans), [str(config) for config in candidates]
         assert {config.algorithm for config in candidates} <= set(names(collective, n_ranks))
+        shared = memory is Memory.SYMMETRIC and zero_copy_names(collective, n_ranks) != ()
+        assert any(config.knobs == ZERO_COPY for config in candidates) == shared
         assert backend.default(asked) in candidates
         reference = backend.reference(asked)
         assert (reference is not None) == ("ring" in names(collective, n_ranks))
@@ -100,6 +109,27 @@ def test_a_round_times_every_config_in_the_order_given(collective: Collective, b
         outcomes = backend.measure_round(asked, configs, kind=kind, batch=3)
         assert len(outcomes) == len(configs)
         assert all(isinstance(outcome, Timing) for outcome in outcomes), outcomes
+
+
+@pytest.mark.parametrize("collective", Collective)
+def test_candidates_of_symmetric_memory_run_in_it(collective: Collective, backend: NativeBackend) -> None:
+    """Sizes that grow, so that buffers are freed and allocated anew between rounds; private memory in between."""
+    for batch, message_bytes in enumerate((64, 3000, 300_000)):
+        for memory in (Memory.SYMMETRIC, Memory.PRIVATE):
+            asked = problem(collective, message_bytes, n_ranks=3, memory=memory)
+            for kind in SampleKind:
+                candidates = backend.candidates(asked)
+                outcomes = backend.measure_round(asked, candidates, kind=kind, batch=batch)
+                assert all(isinstance(outcome, Timing) for outcome in outcomes), outcomes
+
+
+def test_a_config_that_is_for_symmetric_memory_only_is_invalid_in_private_memory(backend: NativeBackend) -> None:
+    default = backend.default(problem(message_bytes=1 << 20, memory=Memory.SYMMETRIC))
+    assert default.knobs == ZERO_COPY
+    outcomes = backend.measure_round(problem(), [default, backend.default(problem())], kind=SampleKind.FRESH, batch=0)
+    assert isinstance(outcomes[0], Failure)
+    assert outcomes[0].state is TrialState.INVALID
+    assert isinstance(outcomes[1], Timing)
 
 
 @pytest.mark.parametrize("dtype", DType)
@@ -130,12 +160,13 @@ def test_the_number_of_ranks_may_change_between_rounds(backend: NativeBackend) -
         assert isinstance(outcome, Timing)
 
 
+@pytest.mark.parametrize("memory", Memory)
 @pytest.mark.parametrize("kind", SampleKind)
 def test_a_wrong_element_in_a_timed_buffer_is_found(
-    kind: SampleKind, backend: NativeBackend, with_fault: Callable[[str], None]
+    kind: SampleKind, memory: Memory, backend: NativeBackend, with_fault: Callable[[str], None]
 ) -> None:
     with_fault("wrong_output")
-    asked = problem(dtype=DType.INT32)
+    asked = problem(dtype=DType.INT32, memory=memory)
     (outcome,) = backend.measure_round(asked, [backend.default(asked)], kind=kind, batch=0)
     assert isinstance(outcome, Failure)
     assert outcome.state is TrialState.WRONG_RESULT
@@ -146,11 +177,12 @@ def test_a_wrong_element_in_a_timed_buffer_is_found(
     assert outcome.message == f"rank 1 has {wrong.got} at element 5, expected {wrong.expected}"
 
 
+@pytest.mark.parametrize("memory", Memory)
 def test_a_rounding_that_differs_between_ranks_is_found(
-    backend: NativeBackend, with_fault: Callable[[str], None]
+    memory: Memory, backend: NativeBackend, with_fault: Callable[[str], None]
 ) -> None:
     with_fault("wrong_rounding")
-    asked = problem()
+    asked = problem(memory=memory)
     (outcome,) = backend.measure_round(asked, [backend.default(asked)], kind=SampleKind.FRESH, batch=0)
     assert isinstance(outcome, Failure)
     assert outcome.state is TrialState.WRONG_RESULT

@@ -26,7 +26,8 @@ from autotune.runtime import Selector, Source
 from autotune.topology.devices import Core, Cpu, Host
 from autotune.topology.document import to_json
 from autotune.topology.fingerprint import fingerprint
-from autotune.topology.graph import Link, LinkKind, Provenance, Topology
+from autotune.topology.graph import Topology
+from autotune.topology.links import Link, LinkKind, Provenance
 from autotune.topology.probes.linux import collect, parse
 from autotune.types import Collective, Config, DType, Problem, ReduceOp, SampleKind, TrialState
 

@@ -15,8 +15,11 @@ STRESS = stress.__file__
 VICTIM = stress.Episode(
     seed=1, number=2, n=3, calls=10, staging_bytes=1 << 20, check=False, victim=1, after_s=0.1
 )  # pids 10, 11, 12
-DEATH = {"error": "rank 0: barrier waits for rank 1: rank 1 (pid 11) died (reported by rank 2)", "calls": 4}
-WELL = {"calls": 10}
+DEATH: stress.Answer = {
+    "error": "rank 0: barrier waits for rank 1: rank 1 (pid 11) died (reported by rank 2)",
+    "calls": 4,
+}
+WELL: stress.Answer = {"calls": 10}
 
 
 def judged(*answers: stress.Answer, victim: int | None = 1) -> None:
@@ -76,11 +79,17 @@ def run(*words: str, planted: str = "") -> subprocess.CompletedProcess[str]:
 
 
 PLANTED = {
-    "wrong": ("right = stress_calls.expected\nstress_calls.expected = lambda *a, **k: [v if v is None else v + v.dtype.type(1)"
-              " for v in right(*a, **k)]", r"byte \d+ of \d+ is wrong by Call\(collective="),
+    "wrong": (
+        "right = stress_calls.expected\n"
+        "stress_calls.expected = lambda *a, **k: [v if v is None else v + v.dtype.type(1) for v in right(*a, **k)]",
+        r"byte \d+ of \d+ is wrong by Call\(collective=",
+    ),
     "leak": ("import os\nplay = stress.play\nstress.play = lambda *a: (play(*a), os.dup(0))", "holds .* before"),
     "crash": ("stress.play = lambda *a: os.abort()\nimport os", r"rank \d ended with status"),
-    "hang": ("import signal\nstress.WATCHDOG_S = 1.0\nstress.play = lambda *a: signal.pause()", r"no answer from ranks \["),
+    "hang": (
+        "import signal\nstress.WATCHDOG_S = 1.0\nstress.play = lambda *a: signal.pause()",
+        r"no answer from ranks \[",
+    ),
 }
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from ranks.cases import Call
+from ranks.checks import check_alike, check_close, check_exact
 from ranks.pool import Groups
 from ranks.strategies import calls
-from spec import FLOATS, Array, exact, expected, tolerance, widened
+from spec import exact, expected
 
 from autotune.kernels.schedules.registry import names
 from autotune.types import Collective, DType, ReduceOp
@@ -30,38 +31,6 @@ def batches(draw: st.DrawFn) -> Batch:
     turns = draw(st.sampled_from((0, 3_000, 30_000)))
     busy = np.random.default_rng(draw(st.integers(0, 99))).integers(0, turns + 1, (n, len(listed)))
     return n, listed, busy.tolist()
-
-
-def check_exact(n: int, call: Call, outputs: list[Array | None]) -> None:
-    """Bit for bit; only the sign of a zero and the bits of a NaN may differ where floats are combined."""
-    wanted = expected(call.collective, call.inputs(n), op=call.op, dtype=call.dtype, root=call.root)
-    for rank, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
-        assert (got is None) == (want is None), (call, rank)
-        if got is None or want is None:
-            continue
-        if call.dtype in FLOATS and call.collective.computes:
-            numbers = widened(got, call.dtype), widened(want, call.dtype)
-            np.testing.assert_array_equal(*numbers, err_msg=f"{call}, rank {rank}")
-        else:
-            assert got.tobytes() == want.tobytes(), (call, rank)
-
-
-def check_alike(call: Call, outputs: list[Array | None]) -> None:
-    """All ranks of an all_reduce hold the same bytes."""
-    if call.collective is Collective.ALL_REDUCE:
-        assert len({output.tobytes() for output in outputs if output is not None}) == 1, call
-
-
-def check_close(n: int, call: Call, outputs: list[Array | None]) -> None:
-    """Within rounding of the reduction in float64."""
-    inputs = call.inputs(n)
-    wanted, limit = exact(inputs, call.op, call.dtype), tolerance(inputs, call.op, call.dtype)
-    parts = np.split(wanted, n) if call.collective is Collective.REDUCE_SCATTER else [wanted] * n
-    limits = np.split(limit, n) if call.collective is Collective.REDUCE_SCATTER else [limit] * n
-    for rank, output in enumerate(outputs):
-        if output is not None:
-            off = np.abs(widened(output, call.dtype).astype(np.float64) - parts[rank])
-            assert (off <= limits[rank]).all(), (call, rank, off.max(), limits[rank].min())
 
 
 def check_batch(groups: Groups, batch: Batch) -> None:

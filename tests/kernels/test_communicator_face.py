@@ -11,22 +11,22 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from ranks.pool import STAGING_BYTES, Ranks, Step
+from ranks.pool import STAGING_BYTES, SYMMETRIC_BYTES, Ranks, Step
 
 from autotune.errors import UsageError
 from autotune.kernels import Communicator, Shape, create_segment, distinct_names, slices
 from autotune.kernels.schedules.registry import names
-from autotune.types import Collective, Config, DType, ReduceOp
+from autotune.types import Collective, Config, DType, Memory, ReduceOp
 
 
-def first_legal(collective: Collective, message_bytes: int, dtype: DType, op: ReduceOp) -> Config:
+def first_legal(collective: Collective, message_bytes: int, dtype: DType, op: ReduceOp, memory: Memory) -> Config:
     return Config(algorithm=names(collective, 1)[0], segment_bytes=4096)
 
 
 @pytest.fixture
 def alone() -> Iterator[Communicator]:
     """A group of one, in this process."""
-    fd = create_segment(1, STAGING_BYTES)
+    fd = create_segment(1, STAGING_BYTES, SYMMETRIC_BYTES)
     try:
         comm = Communicator(fd, 0, 1, selector=first_legal, cores=1, timeout_s=2.0)
     finally:
@@ -216,7 +216,7 @@ def test_parts_that_overlap_wrongly() -> None:
         (Config(algorithm="rnig", segment_bytes=64), "'rnig' is not known"),
         (Config(algorithm="pairwise", segment_bytes=64), "cannot do all_reduce"),
         (Config(algorithm="ring"), "has no segment_bytes"),
-        (Config(algorithm="ring", segment_bytes=64, codec="int8"), "codec 'int8' is not one of: none"),
+        (Config(algorithm="ring", segment_bytes=64, codec="int9"), "codec 'int9' is not one of: none, threshold"),
         (Config(algorithm="ring", segment_bytes=64, knobs=(("depth", 2),)), "unknown knob 'depth'"),
         (
             Config(algorithm="ring", segment_bytes=64, knobs=(("slices_in_flight", 9),)),
@@ -239,21 +239,21 @@ def test_the_selector_is_asked_with_the_message_size_in_bytes() -> None:
         asked.append(arguments)
         return Config(algorithm="ring", segment_bytes=64)
 
-    fd = create_segment(1, STAGING_BYTES)
+    fd = create_segment(1, STAGING_BYTES, SYMMETRIC_BYTES)
     with Communicator(fd, 0, 1, selector=select, cores=1, timeout_s=2.0) as comm:
         comm.all_reduce(np.zeros(6, np.float64), "max")
         comm.all_gather(np.zeros(3, np.int16), dtype="float16")
     os.close(fd)
     assert asked == [
-        (Collective.ALL_REDUCE, 48, DType.FLOAT64, ReduceOp.MAX),
-        (Collective.ALL_GATHER, 6, DType.FLOAT16, ReduceOp.SUM),
+        (Collective.ALL_REDUCE, 48, DType.FLOAT64, ReduceOp.MAX, Memory.PRIVATE),
+        (Collective.ALL_GATHER, 6, DType.FLOAT16, ReduceOp.SUM, Memory.PRIVATE),
     ]
     shape = Shape(Collective.REDUCE_SCATTER, DType.FLOAT32, ReduceOp.SUM, 0, 10)
     assert shape.message_bytes(4) == 160
 
 
 def test_a_closed_communicator_says_so() -> None:
-    fd = create_segment(1, STAGING_BYTES)
+    fd = create_segment(1, STAGING_BYTES, SYMMETRIC_BYTES)
     comm = Communicator(fd, 0, 1, selector=first_legal, cores=1, timeout_s=2.0)
     os.close(fd)
     comm.close()
@@ -265,7 +265,7 @@ def test_a_closed_communicator_says_so() -> None:
 
 
 def test_a_segment_for_other_ranks_or_not_ours(tmp_path: Path) -> None:
-    fd = create_segment(1, STAGING_BYTES)
+    fd = create_segment(1, STAGING_BYTES, SYMMETRIC_BYTES)
     with pytest.raises(UsageError, match="the segment is for 1 ranks, not 2"):
         Communicator(fd, 0, 2, selector=first_legal, cores=1, timeout_s=2.0)
     os.close(fd)
@@ -280,11 +280,11 @@ def test_a_segment_for_other_ranks_or_not_ours(tmp_path: Path) -> None:
 @pytest.mark.parametrize("n", [0, -1, 1025])
 def test_a_segment_for_no_possible_group(n: int) -> None:
     with pytest.raises(UsageError, match=f"n_ranks is {n}"):
-        create_segment(n, STAGING_BYTES)
+        create_segment(n, STAGING_BYTES, 0)
 
 
 def test_nobody_can_shrink_a_segment_under_its_ranks() -> None:
-    fd = create_segment(2, STAGING_BYTES)
+    fd = create_segment(2, STAGING_BYTES, SYMMETRIC_BYTES)
     try:
         with pytest.raises(PermissionError):
             os.ftruncate(fd, 4096)
@@ -301,6 +301,16 @@ def test_threads_do_not_share_a_communicator() -> None:
         told_off, waited = sorted(answer.results[0]["said"], key=lambda said: "UsageError" not in said)
         assert "two threads use one communicator at once" in told_off
         assert "no sign of rank 1" in waited
+
+
+def test_a_shape_is_a_number_or_several_of_any_kind_of_whole_number(alone: Communicator) -> None:
+    shapes: list[tuple[Any, tuple[int, ...]]] = [(3, (3,)), (np.int64(3), (3,)), ([np.int32(2), 2], (2, 2)), ((), ())]
+    for shape, sides in shapes:
+        assert alone.allocate(shape).shape == sides
+    with pytest.raises(UsageError, match="do not fit into symmetric memory"):
+        alone.allocate([np.int32(1 << 30)] * 3)
+    with pytest.raises(UsageError, match="'int3' is not one of"):
+        alone.allocate(3, "int3")
 
 
 def test_slices_counts_the_cuts() -> None:

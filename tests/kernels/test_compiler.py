@@ -12,16 +12,10 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.kernels.compiler import (
-    TO_OUTBOX,
-    TO_OUTPUT,
-    TO_SCRATCH,
-    Instruction,
-    Program,
-    Space,
-    compile_program,
-)
+from autotune.kernels.compiler import compile_program
+from autotune.kernels.program import TO_OUTBOX, TO_OUTPUT, TO_SCRATCH, Instruction, Program, Space
 from autotune.kernels.schedules.registry import build, names
+from autotune.kernels.zero_copy import compile_zero_copy
 from autotune.types import Collective
 
 Block = frozenset[tuple[int, int]]
@@ -105,6 +99,8 @@ def run(ranks: Sequence[Program], memories: list[Memory]) -> list[Memory]:
                     if source.space is Space.PEER:
                         heard_now[rank] |= heard[source.rank]
                         read |= {(source.rank, source.index + i) for i in range(op.width)}
+            if program.posts[level] != bool(sent[rank]):
+                raise Fault(f"rank {rank}, level {level}: posts is {program.posts[level]} with {sent[rank]} to send")
         if read != {(rank, piece) for rank, message in enumerate(published) for piece in message}:
             raise Fault(f"level {level}: of {published}, {read} is read")
         published, heard = sent, heard_now
@@ -194,6 +190,9 @@ def mutants(ranks: Sequence[Program]) -> Iterator[list[Program]]:
         for reader in program.readers:
             others = tuple(other for other in program.readers if other != reader)
             yield [*ranks[:rank], replace(program, readers=others), *ranks[rank + 1 :]]
+        for at, posts in enumerate(program.posts):
+            changed_posts = (*program.posts[:at], not posts, *program.posts[at + 1 :])
+            yield [*ranks[:rank], replace(program, posts=changed_posts), *ranks[rank + 1 :]]
     yield [replace(program, synchronising=not program.synchronising) for program in ranks]
 
 
@@ -215,40 +214,60 @@ def test_the_interpreter_sees_every_mutant(collective: Collective, name: str, n:
             check(collective, mutant, 0)
 
 
-def test_flatten_says_everything_the_executor_needs() -> None:
+@pytest.mark.parametrize("zero_copy", [False, True])
+def test_flatten_says_everything_the_executor_needs(zero_copy: bool) -> None:
     """Read back in the order that csrc/program.cc reads."""
-    program = programs(Collective.ALL_REDUCE, "bruck", 5, 0)[3]
+    if zero_copy:
+        order = (1, 2, 0)
+        schedule = build(Collective.BROADCAST, "ring", 3)
+        program = compile_zero_copy(Collective.BROADCAST, schedule, order, in_place=False)[2]
+        assert program.final_waits
+        assert any(op.stores for level in program.levels for op in level)
+        assert any(op.waits for level in program.levels for op in level)
+    else:
+        program = programs(Collective.ALL_REDUCE, "bruck", 5, 0)[3]
     words = iter(program.flatten())
-    head = [next(words) for _ in range(7)]
-    assert head == [
-        5,
-        3,
+
+    def several() -> tuple[int, ...]:
+        return tuple(next(words) for _ in range(next(words)))
+
+    def places() -> list[tuple[int, ...]]:
+        return [tuple(next(words) for _ in range(3)) for _ in range(next(words))]
+
+    assert [next(words) for _ in range(12)] == [
+        program.n_ranks,
+        program.rank,
         program.blocks,
-        0,
+        0,  # horizontal
         program.scratch_blocks,
         program.piece_blocks,
-        1,
+        program.synchronising,
+        program.zero_copy,
+        program.in_place,
+        program.shares_input,
+        program.shares_output,
+        program.lossy,
     ]
-    assert tuple(next(words) for _ in range(next(words))) == program.readers
-    levels = []
+    assert several() == program.readers
+    assert several() == program.final_waits
+    levels, posts = [], []
     for _ in range(next(words)):
-        level = []
-        for _ in range(next(words)):
-            destinations, memory_index, piece, width, block, completes = (next(words) for _ in range(6))
-            sources = [tuple(next(words) for _ in range(3)) for _ in range(next(words))]
-            level.append((destinations, memory_index, piece, width, block, bool(completes), sources))
-        levels.append(level)
+        n_instructions, announces = next(words), next(words)
+        posts.append(bool(announces))
+        levels.append([])
+        for _ in range(n_instructions):
+            numbers = [next(words) for _ in range(8)]
+            levels[-1].append((*numbers, places(), places(), several()))
     assert list(words) == []
+    assert tuple(posts) == program.posts
     assert levels == [
         [
             (
-                op.destinations,
-                op.memory_index,
-                op.piece,
-                op.width,
-                op.block,
-                op.completes,
+                *(op.destinations, op.memory_index, op.piece, op.width, op.block, op.completes),
+                *(0 if op.charged is None else 1 + op.charged, op.divided),
                 [(int(s.space), s.rank, s.index) for s in op.sources],
+                [(int(s.space), s.rank, s.index) for s in op.stores],
+                op.waits,
             )
             for op in level
         ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from autotune.errors import AutotuneError, UsageError
 from autotune.measure import QUICK
 from autotune.plan import Plan, default_plan, load_plan, parse_plan
-from autotune.types import Collective, DType, ReduceOp
+from autotune.types import Collective, DType, Memory, ReduceOp
 
 WHOLE = """\
 # what our cluster runs
@@ -22,6 +22,7 @@ sizes: 8-2KiB
 ranks: [4, 2]
 dtypes: bfloat16
 op: max
+memory: [symmetric, private]
 budget: 10m
 effort: quick
 rounds: 12
@@ -39,6 +40,7 @@ def test_every_key_is_read() -> None:
     assert plan.ranks == (2, 4)
     assert plan.dtypes == (DType.BFLOAT16,)
     assert plan.op is ReduceOp.MAX
+    assert plan.memories == (Memory.SYMMETRIC, Memory.PRIVATE)
     assert plan.budget_s == 600.0
     assert (plan.effort.name, plan.effort.race_rounds, plan.effort.confirm_rounds) == ("quick", 12, 12)
     assert plan.effort.keep == QUICK.keep
@@ -46,7 +48,8 @@ def test_every_key_is_read() -> None:
 
 def test_what_is_left_out_is_as_in_the_default_plan() -> None:
     assert parse("ranks: 2,4") == default_plan(2)
-    assert parse("op: sum") == default_plan(2)
+    assert parse("op: sum") == parse("memory: private") == default_plan(2)
+    assert parse("memory: symmetric").memories == (Memory.SYMMETRIC,)
 
 
 @pytest.mark.parametrize("sizes", ["[8, 1KiB, 64-1K]", "8,1KiB,64-1K", "\n  - 8\n  - 64-1K\n  - 1024"])
@@ -67,6 +70,9 @@ def test_line_ends_of_windows_change_nothing() -> None:
         ("collectives: 7", "1:14", "unknown collective '7'", "write one of"),
         ("dtypes:\n  - float32\n  - fp16", "3:5", "unknown dtype 'fp16'", "write float16"),
         ("op: plus", "1:5", "unknown op 'plus'", "write one of"),
+        ("memory: shared", "1:9", "unknown memory 'shared'", "write one of private, symmetric"),
+        ("memory: [private, symetric]", "1:19", "unknown memory 'symetric'", "write symmetric"),
+        ("memory: []", "1:9", "the list is empty", "leave the key out"),
         ("effort: fast", "1:9", "unknown effort 'fast'", "write one of"),
         ("sizes: [8, 12MB]", "1:12", "ambiguous", "12MiB"),
         ("sizes: 1e6k", "1:8", "'1e6k' is not a number of bytes", "64KiB"),

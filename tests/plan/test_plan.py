@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from autotune.errors import UsageError
 from autotune.measure import QUICK, THOROUGH
 from autotune.plan import Plan, default_plan, parse_collective, quick_plan
-from autotune.types import Collective, DType, OpClass, ReduceOp
+from autotune.types import Collective, DType, Memory, OpClass, ReduceOp
 
 SMALL = Plan(collectives=(Collective.ALL_GATHER,), sizes=(8,), ranks=(3,))
 
@@ -45,6 +45,16 @@ def test_types_count_only_where_elements_are_combined() -> None:
     by_collective = {c: {(k.dtype, k.op_class) for k in keys if k.collective is c} for c in Collective}
     assert by_collective[Collective.ALL_REDUCE] == {(DType.FLOAT32, OpClass.SUM), (DType.BFLOAT16, OpClass.SUM)}
     assert by_collective[Collective.BROADCAST] == {(None, None)}
+
+
+def test_both_kinds_of_memory_are_cells_of_their_own() -> None:
+    plan = SMALL.override(memories=[Memory.SYMMETRIC, Memory.PRIVATE, Memory.SYMMETRIC], sizes=[8, 64])
+    assert plan.memories == (Memory.SYMMETRIC, Memory.PRIVATE)
+    cells = [(problem.key.memory, problem.message_bytes) for problem in plan.problems()]
+    assert cells == [(memory, size) for memory in plan.memories for size in (9, 66)]
+    assert {problem.key.memory for problem in SMALL.problems()} == {Memory.PRIVATE}
+    with pytest.raises(UsageError, match="cells"):
+        SMALL.override(sizes=list(range(1, 60_000)), memories=list(Memory))
 
 
 def test_rank_counts_are_outermost_and_sizes_ascend() -> None:
@@ -95,10 +105,13 @@ def test_the_digest_covers_what_is_measured_but_not_the_time_for_it() -> None:
         SMALL.override(ranks=[4]),
         replace(SMALL, dtypes=(DType.FLOAT16,)),
         replace(SMALL, op=ReduceOp.MAX),
+        SMALL.override(memories=[Memory.SYMMETRIC]),
+        SMALL.override(memories=list(Memory)),
         replace(SMALL, effort=THOROUGH),
     ]
     assert len({SMALL.digest, *(plan.digest for plan in changed)}) == 1 + len(changed)
     assert SMALL.override(budget_s=5.0).digest == SMALL.digest
+    assert "memor" not in SMALL.canonical, "plans of private memory keep the digest that stored runs have"
 
 
 @pytest.mark.parametrize(
@@ -110,6 +123,8 @@ def test_the_digest_covers_what_is_measured_but_not_the_time_for_it() -> None:
         {"ranks": (0, 2)},
         {"ranks": (4, 2)},
         {"dtypes": (DType.INT8, DType.INT8)},
+        {"memories": ()},
+        {"memories": (Memory.PRIVATE, Memory.PRIVATE)},
     ],
 )
 def test_lists_are_ascending_and_distinct(fault: dict[str, tuple[object, ...]]) -> None:

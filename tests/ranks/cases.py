@@ -14,7 +14,7 @@ from spec import FLOATS, STORAGE, Array, stored
 
 from autotune.types import Collective, Config, DType, ReduceOp
 
-Values = Literal["exact", "random", "special"]
+Values = Literal["exact", "random", "special", "biased", "nan"]
 
 _SPECIAL = (0.0, -0.0, 1.0, -2.0, float("inf"), float("-inf"), float("nan"), -float("nan"))
 
@@ -27,8 +27,11 @@ class Call:
         count: elements; of one rank's part where the collective splits by rank.
         values: ``exact``: every reduction is exact in any order (integers: any bits, since they wrap).
             ``random``: floats that round. ``special``: floats with infinities, NaN and -0.0.
+            ``biased``: a few large floats among many of a small size, all positive. ``nan``: NaN.
         in_place: input and output share memory, where the collective allows it.
         shift: buffers start so many bytes after a multiple of 64.
+        symmetric: buffers lie in symmetric memory, `place` bytes behind the start of an array that the calls of a group
+            share, and the call is made by the communicator's own method.
     """
 
     collective: Collective
@@ -44,6 +47,10 @@ class Call:
     seed: int = 0
     in_place: bool = False
     shift: int = 0
+    symmetric: bool = False
+    place: int = 0
+    exchange: str = "staged"
+    codec: str = "none"
 
     def to_json(self) -> dict[str, Any]:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -60,13 +67,22 @@ class Call:
 
     @property
     def config(self) -> Config:
-        knobs = (("slices_in_flight", self.slices_in_flight), ("stores", self.stores))
-        return Config(algorithm=self.algorithm, segment_bytes=self.segment_bytes, knobs=knobs)
+        knobs = (
+            ("exchange", self.exchange),
+            ("slices_in_flight", self.slices_in_flight),
+            ("stores", self.stores),
+        )
+        return Config(algorithm=self.algorithm, segment_bytes=self.segment_bytes, codec=self.codec, knobs=knobs)
+
+    def elements(self, n: int) -> tuple[int, int]:
+        """Elements of a rank's input and output, where it has them."""
+        splits_input = self.collective in (Collective.REDUCE_SCATTER, Collective.SCATTER, Collective.ALL_TO_ALL)
+        fills_output = self.collective in (Collective.ALL_GATHER, Collective.GATHER, Collective.ALL_TO_ALL)
+        return self.count * (n if splits_input else 1), self.count * (n if fills_output else 1)
 
     def inputs(self, n: int) -> list[Array]:
         """All ranks' inputs."""
-        splits_input = self.collective in (Collective.REDUCE_SCATTER, Collective.SCATTER, Collective.ALL_TO_ALL)
-        length = self.count * (n if splits_input else 1)
+        length, _ = self.elements(n)
         return [_elements(np.random.default_rng([self.seed, rank]), length, self) for rank in range(n)]
 
 
@@ -76,6 +92,10 @@ def _elements(rng: np.random.Generator, length: int, call: Call) -> Array:
         return rng.integers(0, 256, length * dtype.itemsize, np.uint8).view(STORAGE[dtype])
     if call.values == "special":
         return stored(rng.choice(np.array(_SPECIAL, np.float32), length), dtype)
+    if call.values == "nan":
+        return stored(np.full(length, np.nan), dtype)
+    if call.values == "biased":
+        return stored(np.where(rng.random(length) < 0.02, 8.0, 0.03) * rng.uniform(0.5, 1.5, length), dtype)
     if call.values == "random":
         # Products of nine such factors stay normal in float16; sums cancel.
         signs = rng.choice(np.array([-1.0, 1.0]), length)

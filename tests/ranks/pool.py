@@ -32,6 +32,7 @@ from autotune.kernels import create_segment
 Step = dict[str, Any]
 
 STAGING_BYTES = 1 << 20
+SYMMETRIC_BYTES = 64 << 20  # address space; takes no memory before it is allocated
 _TESTS = Path(__file__).resolve().parent.parent
 
 
@@ -135,9 +136,9 @@ class Ranks:
             return self.ask({rank: [step] for rank in range(n)}, fd=fd)
 
     @contextlib.contextmanager
-    def segment(self, n: int) -> Iterator[int]:
+    def segment(self, n: int, symmetric_bytes: int = SYMMETRIC_BYTES) -> Iterator[int]:
         """A segment for a group that ranks join by steps of their own."""
-        fd = create_segment(n, STAGING_BYTES)
+        fd = create_segment(n, STAGING_BYTES, symmetric_bytes)
         try:
             yield fd
         finally:

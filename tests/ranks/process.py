@@ -14,28 +14,40 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from ranks.cases import Call
-from spec import STORAGE, Array
+from spec import STORAGE, Array, widened
 
 from autotune.errors import AutotuneError
-from autotune.kernels import Communicator, Shape, _native
+from autotune.kernels import Communicator, ErrorFeedback, Shape, _native
 from autotune.kernels.calls import DTYPE_NUMBER
-from autotune.kernels.schedules.registry import names
-from autotune.types import Collective, Config, DType
+from autotune.kernels.compiler import compile_program
+from autotune.kernels.program import TO_OUTBOX
+from autotune.kernels.schedules.registry import build, names
+from autotune.types import Collective, Config, DType, Memory, ReduceOp
 
 _GUARD = 96
+_ARENA_BYTES = 1 << 20
 _GUARD_BYTE, _POISON = 0x5A, 0xA5
 
 
 class _Buffer:
-    """An array between guards, at a chosen distance from a 64-byte line."""
+    """An array between guards, at a chosen distance from a 64-byte line.
 
-    def __init__(self, length: int, dtype: DType, shift: int) -> None:
+    Args:
+        memory: where it begins; memory of its own if None.
+    """
+
+    def __init__(self, length: int, dtype: DType, shift: int, memory: Array | None = None) -> None:
         size = length * dtype.itemsize
-        self._raw = np.full(size + 2 * _GUARD + 128, _GUARD_BYTE, np.uint8)
+        self.room = size + 2 * _GUARD + 128
+        self._raw = np.empty(self.room, np.uint8) if memory is None else memory[: self.room]
+        self._raw[:] = _GUARD_BYTE
         start = _GUARD + (shift - (self._raw.ctypes.data + _GUARD)) % 64
         self.array: Array = self._raw[start : start + size].view(STORAGE[dtype])
         self.bytes: Array = self._raw[start : start + size]
@@ -53,6 +65,7 @@ class _Rank:
         self.n_cores = n_cores
         self.fd = -1  # a segment that came with the steps
         self.groups: dict[str, Communicator] = {}
+        self.arrays: dict[str, Array] = {}  # of allocate, by the names that steps give
         self.blobs: list[bytes] = []  # outputs that go back after the results
 
     def step(self, step: dict[str, Any]) -> dict[str, Any]:
@@ -66,15 +79,23 @@ class _Rank:
         return self.groups[step["group"]]
 
     def do_join(self, step: dict[str, Any]) -> None:
+        rooms = step.get("room_bytes")  # by rank
+
+        def select(collective: Collective, size: int, dtype: DType, op: ReduceOp, memory: Memory) -> Config:
+            shared = (("exchange", "zero_copy"),) if memory is Memory.SYMMETRIC else ()
+            name = "direct" if shared else names(collective, step["n"])[0]
+            return Config(algorithm=name, segment_bytes=4096, knobs=shared)
+
         try:
             self.groups[step["group"]] = Communicator(
                 self.fd,
                 step.get("rank", self.rank),
                 step["n"],
-                selector=lambda collective, *_: Config(algorithm=names(collective, step["n"])[0], segment_bytes=4096),
+                selector=select,
                 cores=self.n_cores,
                 timeout_s=step["timeout_s"],
                 check=step.get("check", False),
+                room_bytes=lambda: rooms and rooms[self.rank],
             )
         finally:
             os.close(self.fd)
@@ -82,17 +103,26 @@ class _Rank:
     def do_call(self, step: dict[str, Any]) -> dict[str, Any]:
         """Run one call; its output goes back, and what should have stayed as it was is looked at."""
         call, comm = Call.from_json(step["call"]), self.group(step)
-        n, rank = comm.n_ranks, comm.rank
-        native = comm.prepare(Shape(call.collective, call.dtype, call.op, call.root, call.count), call.config)
-        mine = call.inputs(n)[rank]
-        source, target = _buffers(call, native, mine, n, rank)
-        comm.group.run(native, source and source.array, target and target.array)
+        mine = call.inputs(comm.n_ranks)[comm.rank]
+        source, target = _buffers(call, mine, comm.n_ranks, comm.rank, self._arena(step) if call.symmetric else None)
+        if call.symmetric:
+            _call_method(comm, call, source, target)
+        else:
+            native = comm.prepare(Shape(call.collective, call.dtype, call.op, call.root, call.count), call.config)
+            comm.group.run(native, source and source.array, target and target.array)
         whole = all(buffer.guards_whole() for buffer in (source, target) if buffer)
         shared = source and target and np.shares_memory(source.array, target.array)
         kept = shared or source is None or source.array.tobytes() == mine.tobytes()
-        if target:
+        has_output = target is not None and (call.collective is not Collective.REDUCE or comm.rank == call.root)
+        if target and has_output:
             self.blobs.append(target.array.tobytes())
-        return {"guards_whole": whole, "input_kept": bool(kept), "output": target is not None}
+        return {"guards_whole": whole, "input_kept": bool(kept), "output": has_output}
+
+    def _arena(self, step: dict[str, Any]) -> Array:
+        """The array that a group's calls in symmetric memory share, so that each overwrites the one before."""
+        if step["group"] not in self.arrays:
+            self.arrays[step["group"]] = self.group(step).allocate(_ARENA_BYTES, "uint8")
+        return self.arrays[step["group"]]
 
     def do_method(self, step: dict[str, Any]) -> dict[str, Any]:
         """Call a method of the Communicator on small arrays given as lists; the arrays come back as they are then."""
@@ -140,7 +170,9 @@ class _Rank:
         source.bytes[:] = np.concatenate(parts).view(np.uint8)[: source.bytes.size]
         before = source.array.tobytes()
         target.bytes[:] = _POISON
-        config = Config(algorithm=step["algorithm"], segment_bytes=step["segment_bytes"])
+        config = Config(
+            algorithm=step["algorithm"], segment_bytes=step["segment_bytes"], codec=step.get("codec", "none")
+        )
         comm.all_to_all_v(source.array, target.array, sent, received, dtype=dtype, config=config)
         parts = [_part(step, sender, rank, length, dtype) for sender, length in enumerate(received)]
         return {
@@ -148,6 +180,41 @@ class _Rank:
             "guards_whole": source.guards_whole() and target.guards_whole(),
             "input_kept": source.array.tobytes() == before,
         }
+
+    def do_feedback(self, step: dict[str, Any]) -> dict[str, Any]:
+        """The same call again and again, each time by the next config; the sum of all results goes back as float64, and
+        what error feedback has left over as float64 too."""
+        comm, call = self.group(step), Call.from_json(step["call"])
+        mine = call.inputs(comm.n_ranks)[comm.rank]
+        scatters = call.collective is Collective.REDUCE_SCATTER
+        target = np.empty(call.count if scatters else mine.size, mine.dtype)
+        total = np.zeros(target.size)
+        feedback = ErrorFeedback() if step["feedback"] else None
+        named = {"feedback": feedback, "name": "g"} if feedback is not None else {}
+        method = comm.reduce_scatter if scatters else comm.all_reduce
+        for number in range(step["calls"]):
+            turns = step["algorithms"]
+            config = replace(call.config, algorithm=turns[number % len(turns)])
+            method(mine, out=target, op=call.op, dtype=call.dtype, config=config, **named)
+            total += widened(target, call.dtype)
+        self.blobs.append(total.tobytes())
+        if feedback is not None:
+            residual = feedback.residual("g", mine.size, call.dtype)
+            self.blobs.append(residual.astype(np.float64).tobytes())
+        return {"kept": mine.tobytes() == call.inputs(comm.n_ranks)[comm.rank].tobytes()}
+
+    def do_unwritten(self, step: dict[str, Any]) -> None:
+        """A lossy call that announces its messages without having written them."""
+        comm, call = self.group(step), Call.from_json(step["call"])
+        schedule = build(call.collective, call.algorithm, comm.n_ranks)
+        program = compile_program(call.collective, schedule, comm.rank, tuple(range(comm.n_ranks)), lossy=True)
+        silent = [
+            tuple(replace(op, destinations=op.destinations & ~TO_OUTBOX, charged=None) for op in level)
+            for level in program.levels
+        ]
+        words = replace(program, levels=tuple(silent)).flatten()
+        with mock.patch("autotune.kernels.calls.load_program", return_value=_native.Program(words)):
+            self.do_call(step)
 
     def do_large(self, step: dict[str, Any]) -> dict[str, Any]:
         """A call too large to send about, on the inputs of trials, which are checked where they are."""
@@ -162,6 +229,56 @@ class _Rank:
         parts = _large_parts(call, target, comm.rank, comm.n_ranks)
         wrong = [_native.first_wrong(part, dtype, 61, 0, ranks, first) for ranks, first, part in parts]
         return {"wrong": wrong, "bytes": max(source.nbytes, target.nbytes)}
+
+    def do_allocate(self, step: dict[str, Any]) -> dict[str, Any]:
+        """An array of symmetric memory, under a name; whether it holds zeros, and its place, if it has one."""
+        comm = self.group(step)
+        array = comm.allocate(step["shape"], step.get("dtype", "float32"))
+        self.arrays[step["name"]] = array
+        zeros = not np.ascontiguousarray(array).view(np.uint8).any()
+        return {"zeros": zeros, "shape": list(array.shape), "dtype": str(array.dtype), "place": comm.group.place(array)}
+
+    def do_free(self, step: dict[str, Any]) -> None:
+        """Free an array, or a part of it."""
+        self.group(step).free(self._view([step["name"], *step.get("part", [])]))
+
+    def do_closed_memory(self, step: dict[str, Any]) -> dict[str, Any]:
+        """What a closed communicator says when it is asked to allocate and to free."""
+        comm = self.group(step)
+        comm.close()
+        said = []
+        for ask in (lambda: comm.allocate(4), lambda: comm.free(self.arrays[step["name"]])):
+            try:
+                ask()
+            except AutotuneError as err:
+                said.append(str(err))
+        return {"said": said}
+
+    def do_forget(self, step: dict[str, Any]) -> None:
+        """Let go of arrays without freeing them."""
+        for name in step["names"]:
+            del self.arrays[name]
+
+    def do_write(self, step: dict[str, Any]) -> dict[str, Any]:
+        view = self._view(step["to"])
+        view[...] = step["values"]
+        return {"sum": float(view.sum())}
+
+    def do_on_arrays(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Call a method on parts of named arrays; a name that is not known stands for private zeros of 4 floats."""
+        buffers = {argument: self._view(view) for argument, view in step["buffers"].items()}
+        arguments = dict(step.get("arguments", {}))
+        if "config" in arguments:
+            name, segment_bytes, exchange = arguments["config"]
+            arguments["config"] = Config(algorithm=name, segment_bytes=segment_bytes, knobs=(("exchange", exchange),))
+        result = getattr(self.group(step), step["method"])(**buffers, **arguments)
+        return {"returned": None if result is None else result.tolist()}
+
+    def _view(self, view: Sequence[Any]) -> Array:
+        """[name, start, stop] of a flat array."""
+        name, *part = view
+        array: Array = self.arrays[name] if name in self.arrays else np.zeros(4, np.float32)
+        return array.reshape(-1)[slice(*part)] if part else array
 
     def do_close(self, step: dict[str, Any]) -> None:
         self.groups.pop(step["group"]).close()
@@ -213,12 +330,18 @@ class _Rank:
         return {"mapped": mapped, "descriptors": len(links), "pids": sum("pidfd" in link for link in links)}
 
 
-def _buffers(call: Call, native: _native.Call, mine: Array, n: int, rank: int) -> tuple[_Buffer | None, _Buffer | None]:
-    """This rank's input, filled, and its output, poisoned; None where it has none."""
+def _buffers(call: Call, mine: Array, n: int, rank: int, arena: Array | None) -> tuple[_Buffer | None, _Buffer | None]:
+    """This rank's input, filled, and its output, poisoned; None where it has none.
+
+    In the arena every rank has an output, and it comes first, since its size is that of all ranks.
+    """
     reads = not (call.collective in (Collective.BROADCAST, Collective.SCATTER) and rank != call.root)
-    writes = not (call.collective in (Collective.REDUCE, Collective.GATHER) and rank != call.root)
-    source = _Buffer(native.input_elements, call.dtype, call.shift) if reads else None
-    target = _Buffer(native.output_elements, call.dtype, call.shift) if writes else None
+    writes = call.symmetric or not (call.collective in (Collective.REDUCE, Collective.GATHER) and rank != call.root)
+    input_elements, output_elements = call.elements(n)
+    memory = None if arena is None else arena[call.place :]
+    target = _Buffer(output_elements, call.dtype, call.shift, memory) if writes else None
+    memory = None if memory is None or target is None else memory[target.room :]
+    source = _Buffer(input_elements, call.dtype, call.shift, memory) if reads else None
     if target:
         target.bytes[:] = _POISON
     if call.in_place and source and target:
@@ -232,6 +355,29 @@ def _buffers(call: Call, native: _native.Call, mine: Array, n: int, rank: int) -
     if source:
         source.array[:] = mine
     return source, target
+
+
+def _call_method(comm: Communicator, call: Call, source: _Buffer | None, target: _Buffer | None) -> None:
+    """The collective as a job calls it."""
+    assert target
+    array = (source or target).array
+    alone = source is None or source.array is target.array
+    words: dict[str, Any] = {"dtype": call.dtype, "config": call.config}
+    match call.collective:
+        case Collective.ALL_REDUCE:
+            comm.all_reduce(array, call.op, out=None if alone else target.array, **words)
+        case Collective.REDUCE:
+            comm.reduce(array, call.op, root=call.root, out=None if alone else target.array, **words)
+        case Collective.BROADCAST:
+            comm.broadcast(target.array, call.root, **words)
+        case Collective.REDUCE_SCATTER:
+            comm.reduce_scatter(array, target.array, call.op, **words)
+        case Collective.ALL_GATHER:
+            comm.all_gather(array, target.array, **words)
+        case Collective.ALL_TO_ALL:
+            comm.all_to_all(array, target.array, **words)
+        case other:
+            raise ValueError(f"{other.value} has a buffer on the root only")
 
 
 def _message(step: dict[str, Any], dtype: DType) -> Array:

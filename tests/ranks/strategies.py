@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import hypothesis.strategies as st
 from ranks.cases import Call, Values
 from spec import FLOATS
 
+from autotune.kernels import zero_copy_names
 from autotune.kernels.schedules.registry import names
 from autotune.types import Collective, DType, ReduceOp
 
@@ -43,4 +45,29 @@ def calls(draw: st.DrawFn, n: int, values: Sequence[Values] = ("exact",)) -> Cal
         seed=draw(st.integers(0, 1 << 30)),
         in_place=collective is not Collective.ALL_TO_ALL and draw(st.booleans()),
         shift=draw(st.sampled_from((0, 0, 0, 1, 8, 60))),
+    )
+
+
+SHARING = tuple(c for c in Collective if zero_copy_names(c, 2))
+"""Collectives that can do without copies over symmetric memory."""
+
+
+@st.composite
+def symmetric_calls(draw: st.DrawFn, n: int, values: Sequence[Values] = ("exact",)) -> Call:
+    """Any legal call over symmetric memory, without copies or through outboxes."""
+    collective = draw(st.sampled_from(SHARING))
+    exchange = draw(st.sampled_from(("zero_copy", "zero_copy", "staged")))
+    legal = zero_copy_names(collective, n) if exchange == "zero_copy" else names(collective, n)
+    root = draw(st.integers(0, n - 1)) if collective.has_root else 0
+    call: Call = draw(calls(n, values))
+    return replace(
+        call,
+        collective=collective,
+        algorithm=draw(st.sampled_from(legal)),
+        op=call.op if collective.computes else ReduceOp.SUM,
+        root=root,
+        in_place=collective is Collective.BROADCAST or (collective is not Collective.ALL_TO_ALL and call.in_place),
+        symmetric=True,
+        place=draw(st.sampled_from((0, 0, 64, 4000))),
+        exchange=exchange,
     )

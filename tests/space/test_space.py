@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotune.space import SEGMENTS, native_candidates
-from autotune.types import Collective, Config, Problem, RuleKey
+from autotune.space import SEGMENTS, STREAMED_SEGMENTS, STREAMED_SIZES, ZERO_COPY_SEGMENTS, native_candidates
+from autotune.types import Collective, Config, Memory, Problem, RuleKey
 
 KiB = 1 << 10
 
 
-def problem(message_bytes: int, n_ranks: int = 4) -> Problem:
+def problem(message_bytes: int, n_ranks: int = 4, memory: Memory = Memory.PRIVATE) -> Problem:
     key = RuleKey(
         backend="native",
         collective=Collective.ALL_GATHER,
@@ -23,6 +23,7 @@ def problem(message_bytes: int, n_ranks: int = 4) -> Problem:
         op_class=None,
         n_ranks=n_ranks,
         placement=(n_ranks,),
+        memory=memory,
     )
     return Problem(key=key, message_bytes=message_bytes)
 
@@ -54,7 +55,7 @@ def test_large_messages_have_every_segment() -> None:
 
 
 def test_segments_that_the_staging_cuts_down_are_one_candidate() -> None:
-    size = 4 << 20
+    size = 16 << 20
     found = native_candidates(problem(size), names=names, slices=slices(size, staging_bytes=200 * KiB))
     assert words(found)[:3] == ["ring/16KiB", "ring/64KiB", "ring/1MiB"]
     assert len(found) == 6
@@ -78,7 +79,7 @@ def test_default_and_reference_name_their_plans() -> None:
 
 def test_a_preferred_segment_outside_the_grid_is_a_candidate() -> None:
     odd = Config(algorithm="ring", segment_bytes=100_000)
-    found = native_candidates(problem(1 << 20), names=names, slices=slices(1 << 20), preferred=(odd,))
+    found = native_candidates(problem(16 << 20), names=names, slices=slices(16 << 20), preferred=(odd,))
     assert odd in found
     assert len(found) == 9
 
@@ -88,8 +89,14 @@ def test_a_preferred_segment_outside_the_grid_is_a_candidate() -> None:
 def test_every_plan_of_the_grid_is_there_exactly_once(message_bytes: int, staging: int) -> None:
     count = slices(message_bytes, staging)
     found = native_candidates(problem(message_bytes), names=names, slices=count)
-    plans = [(config.algorithm, count(config)) for config in found]
-    grid = {(a, count(Config(algorithm=a, segment_bytes=s))) for a in ("ring", "direct") for s in SEGMENTS}
+    plans = [(config.algorithm, config.knobs, count(config)) for config in found]
+    streamed = STREAMED_SEGMENTS if message_bytes in STREAMED_SIZES else ()
+    grid = {
+        (algorithm, knobs, count(Config(algorithm=algorithm, segment_bytes=segment)))
+        for algorithm in ("ring", "direct")
+        for knobs, segments in (((), SEGMENTS), ((("outbox", "streamed"),), streamed))
+        for segment in segments
+    }
     assert len(set(plans)) == len(plans)
     assert set(plans) == grid
 
@@ -101,3 +108,57 @@ def test_an_empty_grid_is_no_candidate() -> None:
 @pytest.mark.parametrize("message_bytes", [0, 1])
 def test_the_smallest_messages_have_a_plan(message_bytes: int) -> None:
     assert len(native_candidates(problem(message_bytes), names=names, slices=slices(message_bytes))) == 2
+
+
+@pytest.mark.parametrize(("message_bytes", "streamed"), [(1023, 0), (1024, 2), (4 << 20, 4), ((4 << 20) + 1, 0)])
+def test_messages_of_middling_size_have_streamed_outboxes_as_well(message_bytes: int, streamed: int) -> None:
+    found = native_candidates(problem(message_bytes), names=names, slices=slices(message_bytes))
+    assert sum(config.knobs == (("outbox", "streamed"),) for config in found) == streamed
+
+
+# ---- symmetric memory
+
+ZERO_COPY = (("exchange", "zero_copy"),)
+
+
+def copies_nothing(collective: Collective, n_ranks: int) -> tuple[str, ...]:
+    """The ring cannot, and another stands for its twin."""
+    return ("direct", "twin")
+
+
+def shared(message_bytes: int, preferred: tuple[Config, ...] = ()) -> tuple[Config, ...]:
+    return native_candidates(
+        problem(message_bytes, memory=Memory.SYMMETRIC),
+        names=names,
+        zero_copy_names=copies_nothing,
+        slices=slices(message_bytes),
+        preferred=preferred,
+    )
+
+
+def test_private_memory_has_no_exchange_without_copies() -> None:
+    found = native_candidates(problem(8), names=names, zero_copy_names=copies_nothing, slices=slices(8))
+    assert words(found) == ["ring/1MiB", "direct/1MiB"]
+
+
+def test_symmetric_memory_has_both_exchanges() -> None:
+    assert words(shared(8)) == [
+        *("ring/1MiB", "direct/1MiB"),
+        *("direct/1GiB/exchange=zero_copy", "twin/1GiB/exchange=zero_copy"),
+    ]
+    large = [config for config in shared(64 << 20) if config.knobs == ZERO_COPY]
+    assert [(c.algorithm, c.segment_bytes) for c in large] == [
+        (name, segment) for name in ("direct", "twin") for segment in ZERO_COPY_SEGMENTS
+    ]
+    assert len(shared(64 << 20)) == 2 * len(SEGMENTS) + len(large)
+
+
+def test_a_default_without_copies_names_its_plan_and_no_other() -> None:
+    default = Config(algorithm="direct", segment_bytes=300 * KiB, knobs=ZERO_COPY)
+    reference = Config(algorithm="ring", segment_bytes=64 * KiB)
+    assert words(shared(8, (default, reference))) == [
+        *("ring/64KiB", "direct/1MiB"),
+        *("direct/300KiB/exchange=zero_copy", "twin/1GiB/exchange=zero_copy"),
+    ]
+    odd = Config(algorithm="direct", segment_bytes=64 * KiB, knobs=(*ZERO_COPY, ("stores", "cached")))
+    assert odd not in shared(8, (odd,))

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from table_strategies import DIRECT, FLAT, INT8, default_rules, defaults
+from table_strategies import DIRECT, FLAT, INT8, default_rules, defaults, sample_table
 
-from autotune.table import DefaultRow, DefaultRules, native_defaults, shipped_table
-from autotune.types import Collective
+from autotune.table import (
+    DefaultRow,
+    DefaultRules,
+    document,
+    dump_table,
+    native_defaults,
+    parse_table,
+    shipped_table,
+)
+from autotune.types import Collective, Memory
 from autotune.units import MAX_BYTES
 
 ROW = DefaultRow(collective=Collective.GATHER, ranks_from=1, ranks_to=None, from_bytes=0, config=FLAT)
@@ -22,20 +31,23 @@ ROW = DefaultRow(collective=Collective.GATHER, ranks_from=1, ranks_to=None, from
     collective=st.sampled_from(Collective),
     n_ranks=st.integers(1, 8) | st.integers(1, 1 << 31),
     message_bytes=st.integers(0, 5000) | st.integers(0, 1 << 60),
+    memory=st.sampled_from(Memory),
 )
 def test_every_call_has_one_answer(
-    rules: DefaultRules, collective: Collective, n_ranks: int, message_bytes: int
+    rules: DefaultRules, collective: Collective, n_ranks: int, message_bytes: int, memory: Memory
 ) -> None:
+    of_collective = [row for row in rules.rows if row.collective is collective]
+    of_memory = [row for row in of_collective if row.memory is memory]
     fitting = [
         row
-        for row in rules.rows
+        for row in of_memory or of_collective
         if row.collective is collective
         and row.ranks_from <= n_ranks < (row.ranks_to or n_ranks + 1)
         and row.from_bytes <= message_bytes
     ]
     expected = max(fitting, key=lambda row: row.from_bytes).config
-    assert rules.lookup(collective, n_ranks, message_bytes) == expected
-    assert rules.by_size(collective, n_ranks)[0].from_bytes == 0
+    assert rules.lookup(collective, n_ranks, message_bytes, memory) == expected
+    assert rules.by_size(collective, n_ranks, memory)[0].from_bytes == 0
 
 
 @given(rules=default_rules(), data=st.data())
@@ -65,6 +77,27 @@ def test_defaults_refuse_a_call_without_an_answer_or_with_two(rows: list[Default
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"ranks_from": 2}, "once for 1 ranks"),
+        ({"ranks_to": 9}, "do not answer for 9 ranks and more"),
+        ({"from_bytes": 8}, "sizes from 8"),
+    ],
+)
+def test_rows_for_symmetric_memory_answer_for_all_of_a_collective_or_for_none(
+    changes: dict[str, Any], words: str
+) -> None:
+    shared = replace(ROW, memory=Memory.SYMMETRIC, config=DIRECT)
+    rows = defaults().rows
+    rules = DefaultRules(backend="native", rows=(*rows, shared))
+    assert rules.lookup(Collective.GATHER, 5, 0, Memory.SYMMETRIC) == DIRECT
+    assert rules.lookup(Collective.GATHER, 5, 0) == FLAT
+    assert rules.lookup(Collective.SCATTER, 5, 0, Memory.SYMMETRIC) == FLAT, "as in private memory"
+    with pytest.raises(ValueError, match=f"the defaults of gather in symmetric memory .*{words}"):
+        DefaultRules(backend="native", rows=(*rows, replace(shared, **changes)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
         ({"ranks_from": 0}, "rank counts"),
         ({"ranks_to": 1}, "rank counts"),
         ({"from_bytes": -1}, "from_bytes"),
@@ -76,6 +109,19 @@ def test_defaults_refuse_a_call_without_an_answer_or_with_two(rows: list[Default
 def test_a_default_row_refuses_what_cannot_be_meant(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         replace(ROW, **changes)
+
+
+def test_private_memory_goes_without_saying_in_a_table() -> None:
+    table = sample_table()
+    plain = document(table)
+    rows = plain["defaults"]["rows"]
+    assert all("memory" not in row for row in rows)
+    said = [{"memory": "private", **row} for row in rows]
+    assert parse_table(json.dumps(plain | {"defaults": plain["defaults"] | {"rows": said}}), "t.json") == table
+    shared = replace(table.defaults.rows[0], from_bytes=0, memory=Memory.SYMMETRIC)
+    with_shared = replace(table, defaults=replace(table.defaults, rows=(*table.defaults.rows, shared)))
+    assert [row.get("memory") for row in document(with_shared)["defaults"]["rows"]].count("symmetric") == 1
+    assert parse_table(dump_table(with_shared), "t.json") == with_shared
 
 
 def test_the_shipped_table_holds_defaults_only() -> None:
@@ -92,5 +138,22 @@ def test_shipped_defaults_are_legal_schedules() -> None:
     for collective in Collective:
         for n_ranks in range(1, 34):
             legal = registry.names(collective, n_ranks)
-            for row in native_defaults().by_size(collective, n_ranks):
-                assert row.config.algorithm in legal, f"{collective.value}, {n_ranks} ranks"
+            for memory in Memory:
+                for row in native_defaults().by_size(collective, n_ranks, memory):
+                    assert row.config.algorithm in legal, f"{collective.value}, {n_ranks} ranks"
+
+
+def test_shipped_defaults_of_symmetric_memory_run_over_it_in_place_or_not() -> None:
+    from autotune.kernels.schedules.registry import build
+    from autotune.kernels.zero_copy import compile_zero_copy
+
+    rows = [row for row in native_defaults().rows if row.memory is Memory.SYMMETRIC]
+    zero_copy = [row for row in rows if dict(row.config.knobs).get("exchange") == "zero_copy"]
+    assert {row.collective for row in zero_copy} == {row.collective for row in rows}
+    assert not {Collective.SCATTER, Collective.GATHER} & {row.collective for row in rows}
+    for row in zero_copy:
+        for n_ranks in (*range(row.ranks_from, min(row.ranks_to or 10, 10)), 16, 17):
+            schedule = build(row.collective, row.config.algorithm, n_ranks)
+            for in_place in (False,) if row.collective is Collective.ALL_TO_ALL else (False, True):
+                compile_zero_copy(row.collective, schedule, tuple(range(n_ranks)), in_place=in_place)
+    assert all(row.config.knobs == () for row in native_defaults().rows if row.memory is Memory.PRIVATE)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from table_strategies import ALL_REDUCE_4, DIRECT, FLAT, defaults, kept, sample_table, tables, won
 
 from autotune.table import DefaultRules, Rule, TuningTable, dump_table
-from autotune.types import Evidence, Memory, RuleKey
+from autotune.types import Config, Evidence, Memory, RuleKey
 
 Decisions = tuple[object, ...]
 
@@ -67,6 +67,13 @@ def with_defaults(**changes: object) -> TuningTable:
     return replace(table, defaults=DefaultRules(backend="native", rows=tuple(rows)))
 
 
+def with_symmetric_default(config: Config) -> TuningTable:
+    """The sample with a row more, where private memory has FLAT for small messages and another for large ones."""
+    table = sample_table()
+    row = replace(table.defaults.rows[0], from_bytes=0, config=config, memory=Memory.SYMMETRIC)
+    return replace(table, defaults=replace(table.defaults, rows=(*table.defaults.rows, row)))
+
+
 SILENT = {
     "rounds": with_rule(lambda rule: replace(rule, n_rounds=10)),
     "median": with_rule(lambda rule: replace(rule, median_us=2.6)),
@@ -93,6 +100,8 @@ LOUD = {
     "budget": with_key(max_error=0.02),
     "default config": with_defaults(config=FLAT),
     "default size": with_defaults(from_bytes=65535),
+    "default of symmetric memory": with_symmetric_default(FLAT),
+    "another default of symmetric memory": with_symmetric_default(DIRECT),
     "a key less": replace(sample_table(), rules={ALL_REDUCE_4: sample_table().rules[ALL_REDUCE_4]}),
 }
 

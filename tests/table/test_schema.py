@@ -44,6 +44,8 @@ FAULTS: list[tuple[Place, object]] = [
     ((*KEY, "n_ranks"), "4"),
     ((*KEY, "placement"), []),
     ((*KEY, "memory"), "shared"),
+    ((*ROW, "memory"), "shared"),
+    ((*ROW, "memory"), None),
     ((*KEY, "max_error"), 0),
     ((*KEY, "sizes"), []),
     (("rules", 2, "dtype"), "float32"),

@@ -107,6 +107,10 @@ def complaint(text: str) -> TableFormatError:
         (("created_at",), "yesterday", "$: created_at 'yesterday'"),
         ((*ROW, "ranks_from"), 2, "$.defaults: the defaults of all_gather"),
         ((*ROW, "ranks_to"), 1, "ranks_to: found 1"),
+        ((*ROW, "memory"), "symmetrical", "memory: found 'symmetrical' (did you mean 'symmetric'?); allowed: private,"),
+        ((*ROW, "memory"), None, "memory: found null; allowed: private, symmetric"),
+        ((*ROW, "memori"), "private", "$.defaults.rows[0]: unknown name 'memori' (did you mean 'memory'?)"),
+        ((*ROW, "memory"), "symmetric", "$.defaults: the defaults of all_gather"),
         (("defaults", "rows"), [], "$.defaults: the defaults of all_reduce do not answer"),
     ],
 )

@@ -1,7 +1,7 @@
 // executor_tests PROGRAMS MODE [SEED] [CALLS]
 //
 // PROGRAMS is written by write_programs.py. Modes:
-//   unit       plans, programs, patterns, arithmetic
+//   unit       plans, programs, patterns, arithmetic, codecs
 //   processes  random calls and failures, every rank a process
 //   threads    the same, every rank a thread over one mapping: what a thread sanitizer can follow
 // SEED varies inputs, counts and order and is printed; CALLS is the number of random calls for each number of ranks.
@@ -29,6 +29,7 @@ int run(const char* path, const std::string& mode, std::uint64_t seed, int calls
     test_plans(programs, seed);
     test_pattern();
     test_reduce(seed);
+    test_codecs(seed);
     return 0;
   }
   if (mode != "processes" && mode != "threads") return 2;

@@ -20,6 +20,7 @@ namespace {
 
 struct Shared {
   ino_t inode;
+  off_t offset;
   std::size_t length;
   int users;
 };
@@ -45,12 +46,12 @@ extern "C" void* __wrap_mmap(void* address, std::size_t length, int protection, 
     return __real_mmap(address, length, protection, flags, fd, offset);
   const std::lock_guard<std::mutex> guard(mutex);
   for (auto& [base, shared] : mappings)
-    if (shared.inode == status.st_ino && shared.length == length) {
+    if (shared.inode == status.st_ino && shared.offset == offset && shared.length == length) {
       shared.users++;
       return base;
     }
   void* base = __real_mmap(address, length, protection, flags, fd, offset);
-  if (base != MAP_FAILED) mappings[base] = {status.st_ino, length, 1};
+  if (base != MAP_FAILED) mappings[base] = {status.st_ino, offset, length, 1};
   return base;
 }
 

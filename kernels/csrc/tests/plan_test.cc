@@ -1,5 +1,6 @@
 // Plan::derive: what must hold of every cut. Program::load: what it refuses.
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
@@ -31,8 +32,8 @@ void check_cut(const Algorithm& algorithm, const Plan& plan, std::size_t segment
     CHECK(plan.block_limit * blocks >= plan.slice && plan.last_pitch * blocks >= plan.last_slice, about);
     CHECK(plan.last_pitch <= plan.block_limit, about);
   }
-  const std::size_t message = pieces * plan.block_limit * plan.item;
-  CHECK(message <= std::max<std::size_t>(segment_bytes, 64 * pieces), about);
+  const std::size_t cut = pieces * plan.block_limit * plan.item, message = program.zero_copy ? 0 : cut;
+  CHECK(cut <= std::max<std::size_t>(segment_bytes, 64 * pieces), about);
   CHECK(plan.fits_in_line ? message <= kInlineBytes : plan.slot_bytes >= message, about);
   CHECK(plan.fits_in_line || plan.window * plan.in_flight * plan.slot_bytes <= half_bytes, about);
   CHECK(plan.window * plan.in_flight <= kSlots, about);
@@ -126,20 +127,84 @@ void check_loading(const Programs& programs) {
   }
 }
 
+struct Place {
+  Space space;
+  int rank;
+  int index;
+};
+
+// The words of a program of rank 0 of 2 with one level of one instruction. As it is here, everything is right.
+struct Words {
+  int vertical = 0, scratch = 2, pieces = 3, zero_copy = 0, in_place = 0, shares_input = 0, shares_output = 0;
+  unsigned destinations = kToOutput | kToOutbox;
+  int memory = 2, piece = 1, width = 2, block = 2;
+  std::vector<Place> sources = {{Space::Input, 0, 2}}, stores = {};
+  std::vector<int> waits = {};
+
+  std::vector<std::int64_t> all() const {
+    //                                rank blocks                     sync
+    std::vector<std::int64_t> words{2, 0, 4, vertical, scratch, pieces, 1, zero_copy, in_place, shares_input, shares_output, 0};
+    const auto add = [&](std::initializer_list<std::int64_t> more) { words.insert(words.end(), more); };
+    add({1, 1});        // a reader
+    add({0});           // final waits
+    add({1, 1, 1});     // levels, instructions, posts
+    add({destinations, memory, piece, width, block, 0, 0, 0});
+    for (const std::vector<Place>& places : {sources, stores}) {
+      add({static_cast<std::int64_t>(places.size())});
+      for (const Place& place : places) add({static_cast<std::int64_t>(place.space), place.rank, place.index});
+    }
+    add({static_cast<std::int64_t>(waits.size())});
+    words.insert(words.end(), waits.begin(), waits.end());
+    return words;
+  }
+};
+
+// A right program with one thing changed, which is refused.
+template <class Change>
+void check_refused(Words words, const char* about, Change change) {
+  CHECK(!refuses(words.all()), std::string("a right program, before: ") + about);
+  change(words);
+  CHECK(refuses(words.all()), about);
+}
+
 // Each number is in its range, but a wide instruction reaches beyond the end.
 void check_widths() {
-  const auto program = [](std::int64_t width, std::int64_t memory, std::int64_t piece, std::int64_t block,
-                          std::int64_t space, std::int64_t index) -> std::vector<std::int64_t> {
-    //      n rank blocks vertical scratch pieces sync readers levels ops | dst memory piece width block completes sources
-    return {2, 0, 4, 0, 2, 3, 1, 1, 1, 1, 1, 5, memory, piece, width, block, 0, 1, space, 1, index};
-  };
-  CHECK(!refuses(program(2, 2, 1, 2, 0, 2)), "a right program");
-  CHECK(refuses(program(2, 3, 1, 2, 0, 2)), "memory");
-  CHECK(refuses(program(2, 2, 2, 2, 0, 2)), "piece");
-  CHECK(refuses(program(2, 2, 1, 3, 0, 2)), "block");
-  CHECK(refuses(program(2, 2, 1, 2, 0, 3)), "input");
-  CHECK(refuses(program(2, 2, 1, 2, 2, 1)), "scratch");
-  CHECK(refuses(program(2, 2, 1, 2, 3, 2)), "piece of a peer");
+  const Words right;
+  check_refused(right, "memory", [](Words& words) { words.memory = 3; });
+  check_refused(right, "piece", [](Words& words) { words.piece = 2; });
+  check_refused(right, "block", [](Words& words) { words.block = 3; });
+  check_refused(right, "input", [](Words& words) { words.sources[0].index = 3; });
+  check_refused(right, "scratch", [](Words& words) { words.sources[0] = {Space::Scratch, 0, 1}; });
+  check_refused(right, "piece of a peer", [](Words& words) { words.sources[0] = {Space::Peer, 1, 2}; });
+}
+
+// Each number is in its range, but no buffer or message is there for what it means.
+void check_meaning() {
+  const Words staged;
+  check_refused(staged, "a peer's buffer without zero copy", [](Words& w) { w.sources[0] = {Space::PeerInput, 1, 2}; });
+  check_refused(staged, "a store without zero copy", [](Words& w) { w.stores = {{Space::PeerOutput, 1, 2}}; });
+  check_refused(staged, "own memory of a peer", [](Words& words) { words.sources[0].rank = 1; });
+  check_refused(staged, "in place without zero copy", [](Words& words) { words.in_place = 1; });
+  check_refused(staged, "shared input without zero copy", [](Words& words) { words.shares_input = 1; });
+  check_refused(staged, "shared output without zero copy", [](Words& words) { words.shares_output = 1; });
+  check_refused(staged, "no source without zero copy", [](Words& words) { words.sources.clear(); });
+  Words shared;
+  shared.zero_copy = shared.shares_input = shared.shares_output = 1;
+  shared.destinations = kToOutput | kBeforePost;
+  shared.sources = {{Space::Input, 0, 2}, {Space::PeerInput, 1, 2}};
+  shared.stores = {{Space::PeerOutput, 1, 2}};
+  shared.waits = {1};
+  check_refused(shared, "a message with zero copy", [](Words& words) { words.destinations |= kToOutbox; });
+  check_refused(shared, "a peer's message with zero copy", [](Words& w) { w.sources[1] = {Space::Peer, 1, 1}; });
+  check_refused(shared, "an input that is not shared", [](Words& words) { words.shares_input = 0; });
+  check_refused(shared, "an output that is not shared", [](Words& words) { words.shares_output = 0; });
+  check_refused(shared, "a peer that is oneself", [](Words& words) { words.sources[1].rank = 0; });
+  check_refused(shared, "a store to oneself", [](Words& words) { words.stores[0].rank = 0; });
+  check_refused(shared, "a store beyond the end", [](Words& words) { words.stores[0].index = 3; });
+  check_refused(shared, "a store to an input", [](Words& words) { words.stores[0].space = Space::PeerInput; });
+  check_refused(shared, "a store to own memory", [](Words& words) { words.stores[0] = {Space::Output, 0, 2}; });
+  check_refused(shared, "a store of nothing", [](Words& words) { words.sources.clear(); });
+  check_refused(shared, "a wait for oneself", [](Words& words) { words.waits[0] = 0; });
 }
 
 }  // namespace
@@ -149,6 +214,7 @@ void test_plans(const Programs& programs, std::uint64_t seed) {
   check_extremes(programs);
   check_loading(programs);
   check_widths();
+  check_meaning();
 }
 
 }  // namespace autotune::test

@@ -8,6 +8,17 @@
 
 namespace autotune::test {
 
+namespace {
+
+Exchange exchange_named(const std::string& word) {
+  if (word == "zero_copy") return Exchange::ZeroCopy;
+  if (word == "in_place") return Exchange::InPlace;
+  CHECK(word == "staged", word);
+  return Exchange::Staged;
+}
+
+}  // namespace
+
 Programs read_programs(const char* path) {
   std::ifstream file(path);
   CHECK(file.good(), path);
@@ -15,9 +26,10 @@ Programs read_programs(const char* path) {
   for (std::string text; std::getline(file, text);) {
     std::istringstream line(text);
     int collective = 0, n = 0, rank = 0, root = 0;
-    std::string name;
-    line >> collective >> name >> n >> rank >> root;
-    if (rank == 0) programs.push_back({static_cast<Collective>(collective), name, n, root, {}, {}});
+    std::string name, exchange;
+    line >> collective >> name >> n >> rank >> root >> exchange;
+    if (rank == 0)
+      programs.push_back({static_cast<Collective>(collective), name, n, root, exchange_named(exchange), {}, {}});
     Algorithm& algorithm = programs.back();
     CHECK(line.good() && algorithm.name == name && static_cast<int>(algorithm.words.size()) == rank, text.substr(0, 80));
     std::vector<std::int64_t> words;
@@ -29,9 +41,11 @@ Programs read_programs(const char* path) {
   return programs;
 }
 
-const Algorithm& find(const Programs& programs, Collective collective, const std::string& name, int n, int root) {
+const Algorithm& find(const Programs& programs, Collective collective, const std::string& name, int n, int root,
+                      Exchange exchange) {
   for (const Algorithm& algorithm : programs)
-    if (algorithm.collective == collective && algorithm.name == name && algorithm.n == n && algorithm.root == root)
+    if (algorithm.collective == collective && algorithm.name == name && algorithm.n == n && algorithm.root == root &&
+        algorithm.exchange == exchange)
       return algorithm;
   failed(__FILE__, __LINE__, "no program of " + name + " for " + std::to_string(n) + " ranks");
 }
@@ -39,7 +53,7 @@ const Algorithm& find(const Programs& programs, Collective collective, const std
 Call make_call(const Algorithm& algorithm, int rank, const Arguments& arguments, std::size_t half_bytes) {
   return Call::make(algorithm.programs[static_cast<std::size_t>(rank)], algorithm.collective, arguments.dtype,
                     arguments.op, algorithm.root, algorithm.name, arguments.count, arguments.segment_bytes,
-                    arguments.in_flight, arguments.stream, half_bytes);
+                    arguments.in_flight, arguments.stream, arguments.stream_outbox, half_bytes);
 }
 
 }  // namespace autotune::test

@@ -10,12 +10,16 @@
 
 namespace autotune::test {
 
+// How a program exchanges blocks. InPlace is zero copy too.
+enum class Exchange { Staged, ZeroCopy, InPlace };
+
 // One algorithm of a collective over n ranks with a root: a program for each rank.
 struct Algorithm {
   Collective collective;
   std::string name;
   int n;
   int root;
+  Exchange exchange;
   std::vector<std::vector<std::int64_t>> words;  // by rank
   std::vector<std::shared_ptr<const Program>> programs;
 };
@@ -25,7 +29,8 @@ using Programs = std::vector<Algorithm>;
 Programs read_programs(const char* path);
 
 // The only one with these properties.
-const Algorithm& find(const Programs& programs, Collective collective, const std::string& name, int n, int root = 0);
+const Algorithm& find(const Programs& programs, Collective collective, const std::string& name, int n, int root = 0,
+                      Exchange exchange = Exchange::Staged);
 
 // What a rank needs to know to make a call; equal on all ranks unless a test wants it otherwise.
 struct Arguments {
@@ -35,6 +40,7 @@ struct Arguments {
   std::size_t segment_bytes = 4096;
   int in_flight = 4;
   bool stream = false;
+  bool stream_outbox = false;
 };
 
 Call make_call(const Algorithm& algorithm, int rank, const Arguments& arguments, std::size_t half_bytes);

@@ -1,7 +1,10 @@
 // Random calls of all programs, one after the other without a barrier, against plain loops.
 //
 // Every rank draws the same calls from the same seed. Buffers have exactly the size of their contents, so that an
-// address sanitizer sees the first byte beside them. Ranks are busy for random whiles, so that they come in any order.
+// address sanitizer sees the first byte beside them. Those of zero-copy calls lie in symmetric memory, where every call
+// overwrites what the one before left, and have guards instead. Ranks are busy for random whiles, so that they come in
+// any order.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -18,6 +21,7 @@ struct Drawn {
   Arguments arguments;
   bool in_place;
   std::size_t shift;  // bytes from aligned memory to the buffers
+  std::size_t place;  // of the first buffer in symmetric memory
   std::uint64_t seed;
 };
 
@@ -44,26 +48,36 @@ Drawn draw(Random& random, const std::vector<const Algorithm*>& algorithms) {
   arguments.count = draw_count(random, arguments.segment_bytes, item_bytes(arguments.dtype));
   arguments.in_flight = static_cast<int>(between(random, 1, 8));
   arguments.stream = between(random, 0, 3) == 0;
-  call.in_place = call.algorithm->collective != Collective::AllToAll && between(random, 0, 1) == 0;
+  arguments.stream_outbox = between(random, 0, 2) == 0;
+  switch (call.algorithm->exchange) {
+    case Exchange::Staged:
+      call.in_place = call.algorithm->collective != Collective::AllToAll && between(random, 0, 1) == 0;
+      break;
+    case Exchange::ZeroCopy: call.in_place = call.algorithm->collective == Collective::Broadcast; break;
+    case Exchange::InPlace: call.in_place = true; break;
+  }
   call.shift = between(random, 0, 3) == 0 ? between(random, 1, 63) : 0;
+  call.place = between(random, 0, 1) * between(random, 0, 5000);
   call.seed = random();
   return call;
 }
 
-// Where the input lies in the output, or the output in the input, when the call is in place.
-struct Buffers {
-  std::unique_ptr<char[]> input_memory, output_memory;
-  char* input = nullptr;
-  char* output = nullptr;
+constexpr std::size_t kGuardBytes = 64;
+constexpr char kUntouched = '\xA5';
 
-  Buffers(const Drawn& call, int rank, const std::vector<char>& filled, std::size_t output_bytes) {
-    const std::size_t part = call.arguments.count * item_bytes(call.arguments.dtype) * static_cast<std::size_t>(rank);
-    input_memory.reset(new char[filled.size() + call.shift]);
-    output_memory.reset(new char[output_bytes + call.shift]);
-    input = input_memory.get() + call.shift;
-    output = output_memory.get() + call.shift;
-    std::memset(output, 0xA5, output_bytes);
-    if (call.in_place && !filled.empty() && output_bytes) switch (call.algorithm->collective) {
+// The buffers of a call on one rank: the input filled, everything else untouched.
+class Buffers {
+ public:
+  Buffers(Group& group, const Drawn& call, const std::vector<char>& filled, std::size_t output_bytes) {
+    const bool shared = call.algorithm->exchange != Exchange::Staged;
+    output_memory_ = Block(group, call, shared ? call.place : kNowhere, output_bytes);
+    input_memory_ = Block(group, call, shared ? call.place + output_memory_.bytes() : kNowhere, filled.size());
+    input = input_memory_.data();
+    output = output_memory_.data();
+    const std::size_t item = item_bytes(call.arguments.dtype);
+    const std::size_t part = call.arguments.count * item * static_cast<std::size_t>(group.rank());
+    const bool both = shared || (!filled.empty() && output_bytes);  // a rank that is not the root has one buffer only
+    if (call.in_place && both) switch (call.algorithm->collective) {
         case Collective::AllReduce:
         case Collective::Reduce:
         case Collective::Broadcast: input = output; break;
@@ -75,6 +89,41 @@ struct Buffers {
       }
     if (!filled.empty()) std::memcpy(input, filled.data(), filled.size());
   }
+
+  bool guards_whole() const { return input_memory_.guards_whole() && output_memory_.guards_whole(); }
+
+  char* input;
+  char* output;
+
+ private:
+  static constexpr std::size_t kNowhere = ~std::size_t{0};
+
+  // Memory of its own, of exactly this size, or a part of symmetric memory between guards.
+  class Block {
+   public:
+    Block() = default;
+    Block(Group& group, const Drawn& call, std::size_t place, std::size_t size)
+        : guard_(place == kNowhere ? 0 : kGuardBytes), shift_(call.shift), size_(size) {
+      CHECK(place == kNowhere || place + bytes() <= group.heap_bytes(), std::to_string(size));
+      if (place == kNowhere) own_.reset(new char[bytes()]);
+      start_ = own_ ? own_.get() : group.heap() + place;
+      std::memset(start_, kUntouched, bytes());
+    }
+
+    char* data() const { return start_ + guard_ + shift_; }
+    std::size_t bytes() const { return size_ + shift_ + 2 * guard_; }
+    bool guards_whole() const {
+      const auto untouched = [](char byte) { return byte == kUntouched; };
+      return std::all_of(start_, data(), untouched) && std::all_of(data() + size_, start_ + bytes(), untouched);
+    }
+
+   private:
+    std::unique_ptr<char[]> own_;
+    char* start_ = nullptr;
+    std::size_t guard_ = 0, shift_ = 0, size_ = 0;
+  };
+
+  Block input_memory_, output_memory_;
 };
 
 void make(Group& group, const Drawn& drawn, int number) {
@@ -87,15 +136,17 @@ void make(Group& group, const Drawn& drawn, int number) {
   if (!call.input_elements) filled.clear();  // this rank is not the root
   const std::vector<char> wanted = output_of(algorithm.collective, arguments.dtype, arguments.op, n, rank,
                                              algorithm.root, arguments.count, drawn.seed);
-  const Buffers buffers(drawn, rank, filled, wanted.size());
+  const Buffers buffers(group, drawn, filled, call.output_elements * item_bytes(arguments.dtype));
   group.run(call, buffers.input, buffers.output);
   const std::string about = "call " + std::to_string(number) + " on rank " + std::to_string(rank) + " of " +
                             std::to_string(n) + ": " + algorithm.name + ", collective " +
-                            std::to_string(static_cast<int>(algorithm.collective)) + ", dtype " +
+                            std::to_string(static_cast<int>(algorithm.collective)) + ", exchange " +
+                            std::to_string(static_cast<int>(algorithm.exchange)) + ", dtype " +
                             std::to_string(static_cast<int>(arguments.dtype)) + ", op " +
                             std::to_string(static_cast<int>(arguments.op)) + ", count " +
                             std::to_string(arguments.count) + ", segment " + std::to_string(arguments.segment_bytes);
   CHECK(wanted.empty() || std::memcmp(buffers.output, wanted.data(), wanted.size()) == 0, about);
+  CHECK(buffers.guards_whole(), about);
   const bool shared = buffers.input >= buffers.output && buffers.input < buffers.output + wanted.size();
   const bool holds = buffers.output >= buffers.input && buffers.output < buffers.input + filled.size();
   CHECK(shared || holds || filled.empty() || std::memcmp(buffers.input, filled.data(), filled.size()) == 0, about);
@@ -116,6 +167,13 @@ void exchange(Group& group, Random& random) {
     CHECK(received[i] == byte(from, i), "byte " + std::to_string(i) + " of " + std::to_string(bytes));
 }
 
+// Everybody has come here once anybody returns.
+void meet(Group& group, const Programs& programs) {
+  const Algorithm& flat = find(programs, Collective::AllReduce, "flat", group.n_ranks());
+  char token = 0, sink = 0;
+  group.run(make_call(flat, group.rank(), {DType::Int8, Op::Max, 1}, group.half_bytes()), &token, &sink);
+}
+
 }  // namespace
 
 void test_random_calls(const Programs& programs, RanksAre kind, std::uint64_t seed, int calls) {
@@ -128,7 +186,9 @@ void test_random_calls(const Programs& programs, RanksAre kind, std::uint64_t se
     options.waiting = policies[static_cast<std::size_t>(n + static_cast<int>(seed % 3)) % 3];
     options.check = (seed + static_cast<std::uint64_t>(n)) % 4 == 0;
     run_ranks_well(kind, n, options, [&](Group& group) {
-      if (kind == RanksAre::Threads) CHECK(mappings_shared_by(n) == 1, "ranks that are threads do not share memory");
+      group.heap();
+      meet(group, programs);
+      if (kind == RanksAre::Threads) CHECK(mappings_shared_by(n) == 2, "ranks that are threads do not share memory");
       Random random(seed + static_cast<std::uint64_t>(n));
       Random own(seed * 1000 + static_cast<std::uint64_t>(group.rank()));
       for (int i = 0; i < calls; i++) {

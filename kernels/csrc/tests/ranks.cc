@@ -29,7 +29,7 @@ void run_rank(int fd, int rank, const GroupOptions& options, const RankMain& mai
 }  // namespace
 
 std::vector<int> run_ranks(RanksAre kind, int n, const GroupOptions& options, const RankMain& main) {
-  const int fd = Segment::create(n, kStagingBytes);
+  const int fd = Segment::create(n, kStagingBytes, kSymmetricBytes);
   std::vector<int> ended(static_cast<std::size_t>(n), 0);
   if (kind == RanksAre::Threads) {
     share_mappings(true);

@@ -11,6 +11,7 @@ namespace autotune::test {
 enum class RanksAre { Processes, Threads };
 
 inline constexpr std::size_t kStagingBytes = 1 << 20;
+inline constexpr std::size_t kSymmetricBytes = 2 << 20;
 
 using RankMain = std::function<void(Group& group)>;
 

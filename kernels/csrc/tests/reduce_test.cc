@@ -22,30 +22,60 @@ struct Case {
   int sources;
   std::size_t count;
   std::size_t shift;  // bytes from aligned memory
-  int in_place;       // number of the source that is the destination, or -1
+  int in_place;       // number of the source that is the destination, or the first of them, or -1
+  std::size_t first;  // element from which on `reduce` combines
+  int targets;        // of `reduce_to_all`
+
+  int divisor() const { return op == Op::Avg ? sources : 1; }
 };
 
-// Sources in memory of exactly their size; the destination is one of them or has its own.
-std::vector<char> combined(const Arithmetic& arithmetic, const Case& c, const std::vector<std::vector<char>>& sources) {
-  const std::size_t bytes = c.count * item_bytes(c.dtype);
-  std::vector<std::unique_ptr<char[]>> memory;
-  std::vector<const void*> pointers;
-  for (const std::vector<char>& source : sources) {
-    memory.emplace_back(new char[c.shift + bytes]);
-    if (bytes) std::memcpy(memory.back().get() + c.shift, source.data(), bytes);
-    pointers.push_back(memory.back().get() + c.shift);
+// Sources in memory of exactly their size, and places for the result: one of them may be a source.
+class Memory {
+ public:
+  Memory(const Case& c, const std::vector<std::vector<char>>& sources) : bytes_(sources[0].size()) {
+    for (const std::vector<char>& source : sources) {
+      char* const at = add(c.shift);
+      if (bytes_) std::memcpy(at, source.data(), bytes_);
+      from.push_back(at);
+    }
+    for (int m = 0; m < c.targets; m++)
+      to.push_back(m == 0 && c.in_place >= 0 ? memory_[static_cast<std::size_t>(c.in_place)].get() + c.shift
+                                             : add((c.shift * 3 + static_cast<std::size_t>(m) * 5) % 64));
   }
-  memory.emplace_back(new char[c.shift + bytes]);
-  char* const target = memory[c.in_place < 0 ? sources.size() : static_cast<std::size_t>(c.in_place)].get() + c.shift;
-  arithmetic.reduce[static_cast<int>(c.dtype)][static_cast<int>(c.op)](target, pointers.data(), c.sources, c.count,
-                                                                       c.op == Op::Avg ? c.sources : 1);
-  return {target, target + bytes};
+
+  std::vector<char> target(std::size_t number) const {
+    const char* const at = static_cast<const char*>(to[number]);
+    return {at, at + bytes_};
+  }
+
+  std::vector<const void*> from;
+  std::vector<void*> to;
+
+ private:
+  char* add(std::size_t shift) {
+    memory_.emplace_back(new char[shift + bytes_]);
+    return memory_.back().get() + shift;
+  }
+
+  std::size_t bytes_;
+  std::vector<std::unique_ptr<char[]>> memory_;
+};
+
+// By `reduce`, which combines the elements before `first` in a call of their own.
+std::vector<char> combined(const Arithmetic& arithmetic, const Case& c, const std::vector<std::vector<char>>& sources) {
+  const Memory memory(c, sources);
+  const ReduceFn reduce = arithmetic.reduce[static_cast<int>(c.dtype)][static_cast<int>(c.op)];
+  char* const target = static_cast<char*>(memory.to[0]);
+  reduce(target, memory.from.data(), c.sources, 0, c.first, c.divisor());
+  reduce(target + c.first * item_bytes(c.dtype), memory.from.data(), c.sources, c.first, c.count - c.first, c.divisor());
+  return memory.target(0);
 }
 
 std::string describe(const Arithmetic& arithmetic, const Case& c) {
   return std::string(arithmetic.name) + ", dtype " + std::to_string(static_cast<int>(c.dtype)) + ", op " +
          std::to_string(static_cast<int>(c.op)) + ", sources " + std::to_string(c.sources) + ", count " +
-         std::to_string(c.count) + ", shift " + std::to_string(c.shift);
+         std::to_string(c.count) + ", shift " + std::to_string(c.shift) + ", first " + std::to_string(c.first) +
+         ", targets " + std::to_string(c.targets) + ", in place " + std::to_string(c.in_place);
 }
 
 void check_whole_numbers(const Arithmetic& arithmetic, const Case& c, std::uint64_t seed) {
@@ -62,14 +92,40 @@ void check_whole_numbers(const Arithmetic& arithmetic, const Case& c, std::uint6
   CHECK(combined(arithmetic, c, sources) == wanted, describe(arithmetic, c));
 }
 
+// Which NaN comes of two is the compiler's choice, in one loop this way and in another that way: all become one.
+std::vector<char> with_one_nan(std::vector<char> bytes, DType dtype) {
+  std::uint64_t sign = 0, infinity = 0;
+  switch (dtype) {
+    case DType::Float32: sign = 1ull << 31, infinity = 0xFFull << 23; break;
+    case DType::Float64: sign = 1ull << 63, infinity = 0x7FFull << 52; break;
+    case DType::Float16: sign = 1ull << 15, infinity = 0x1Full << 10; break;
+    case DType::BFloat16: sign = 1ull << 15, infinity = 0xFFull << 7; break;
+    default: return bytes;
+  }
+  const std::size_t item = item_bytes(dtype);
+  for (std::size_t at = 0; at < bytes.size(); at += item) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &bytes[at], item);
+    if ((bits & ~sign) <= infinity) continue;
+    bits = infinity | 1;
+    std::memcpy(&bytes[at], &bits, item);
+  }
+  return bytes;
+}
+
 void check_any_bits(const Arithmetic& arithmetic, const Case& c, Random& random) {
   std::vector<std::vector<char>> sources;
   for (int rank = 0; rank < c.sources; rank++) {
     sources.emplace_back(c.count * item_bytes(c.dtype));
     for (char& byte : sources.back()) byte = static_cast<char>(random());
   }
-  CHECK(combined(arithmetic, c, sources) == combined(*arithmetic_named("baseline"), c, sources),
-        describe(arithmetic, c));
+  const std::vector<char> wanted = with_one_nan(combined(*arithmetic_named("baseline"), c, sources), c.dtype);
+  CHECK(with_one_nan(combined(arithmetic, c, sources), c.dtype) == wanted, describe(arithmetic, c));
+  const Memory memory(c, sources);
+  arithmetic.reduce_to_all[static_cast<int>(c.dtype)][static_cast<int>(c.op)](
+      memory.to.data(), c.targets, memory.from.data(), c.sources, c.count, c.divisor());
+  for (std::size_t m = 0; m < memory.to.size(); m++)
+    CHECK(with_one_nan(memory.target(m), c.dtype) == wanted, describe(arithmetic, c) + ", to all, at " + std::to_string(m));
 }
 
 void check_stream_copy(const Arithmetic& arithmetic) {
@@ -99,9 +155,11 @@ void test_reduce(std::uint64_t seed) {
       for (int op = 0; op < kOps; op++)
         for (int sources = 2; sources <= 9; sources++)
           for (std::size_t count : {0, 1, 7, 33, 513, 2049}) {
-            Case c{static_cast<DType>(dtype), static_cast<Op>(op), sources, count, 0, -1};
+            Case c{static_cast<DType>(dtype), static_cast<Op>(op), sources, count, 0, -1, 0, 1};
             if (between(random, 0, 2) == 0) c.shift = between(random, 0, 63);
             if (between(random, 0, 1) == 0) c.in_place = static_cast<int>(between(random, 0, c.sources - 1u));
+            c.first = between(random, 0, count);
+            c.targets = static_cast<int>(between(random, 1, 9));
             if (sources <= 5) check_whole_numbers(*arithmetic, c, seed);
             check_any_bits(*arithmetic, c, random);
           }

@@ -9,7 +9,6 @@ import numpy as np
 from autotune.backends import worker
 from autotune.backends.random_check import RandomCheck
 from autotune.kernels import Communicator, Shape, _native
-from autotune.types import Config
 
 
 class _Rounding:
@@ -18,11 +17,10 @@ class _Rounding:
     def __init__(self, group: _native.Group) -> None:
         self._group = group
 
-    def run(self, call: _native.Call, source: object, target: np.ndarray[tuple[int], np.dtype[np.float32]]) -> None:
+    def run(self, call: _native.Call, source: memoryview, target: memoryview) -> None:
         self._group.run(call, source, target)
-        if target.dtype == np.float32:
-            bits = target.view(np.uint32)
-            bits[target != np.floor(target)] ^= 1
+        values = np.frombuffer(target, np.float32)
+        values.view(np.uint32)[values != np.floor(values)] ^= 1
 
 
 class _Comm:
@@ -35,9 +33,9 @@ class _Comm:
 
 
 class WrongRounding(RandomCheck):
-    def wrong(self, shape: Shape, config: Config) -> str | None:
+    def wrong(self, shape: Shape, call: _native.Call, source: memoryview, target: memoryview) -> str | None:
         self._comm = _Comm(self._comm) if isinstance(self._comm, Communicator) else self._comm  # type: ignore[assignment]
-        return super().wrong(shape, config)
+        return super().wrong(shape, call, source, target)
 
 
 worker.RandomCheck = WrongRounding  # type: ignore[attr-defined]  # Worker makes this one

@@ -1,0 +1,310 @@
+"""One rank of the torch backend: a process that times collectives over torch.distributed when it is told to.
+
+In:  requests, one JSON line each, on the socket that it inherited. Out: one JSON line for each.
+May not touch: the store, tables, files. `torch_dist.TorchBackend` starts it through `launch.RankPool`.
+
+Samples and checks are those of `worker.Worker`. What ranks agree on beside the trial (barriers, the slowest time,
+whether an answer was right) goes over the native executor's shared memory, so that it neither wakes torch's threads nor
+moves the caches and connections that are timed.
+
+torch's all_reduce, reduce and broadcast are in place, and that is how jobs call them: here the input is copied into the
+output before the clock starts, for the library's collective and for our schedules alike. The other collectives run out
+of place.
+
+On a CPU the clock is the host's. On other devices calls run back to back between two events of the device, and there
+are as many of them, each on tensors of its own, as make the events' own cost small: on NPUs that is 60 to 270 us a pair
+(single calls read 19 to 63 % high there), and a batch takes 20 ms. Not run on hardware.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from ..errors import AutotuneError, BackendUnavailable, UsageError
+from ..kernels import Communicator, Shape, _native
+from ..kernels.portable import PortableCommunicator
+from ..kernels.portable_tensors import lengths
+from ..kernels.symmetric import Placing
+from ..table import LIBRARY
+from ..types import Collective, Config, Memory, ReduceOp
+from .launch import Json
+from .worker import Worker
+
+_IN_PLACE = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.BROADCAST)
+_OPS = {
+    ReduceOp.SUM: dist.ReduceOp.SUM,
+    ReduceOp.PROD: dist.ReduceOp.PRODUCT,
+    ReduceOp.MAX: dist.ReduceOp.MAX,
+    ReduceOp.MIN: dist.ReduceOp.MIN,
+}
+_DEVICE_BATCH_US = 20_000.0  # of which the events' own cost is about a hundredth
+_DEVICE_BYTES = 256 << 20  # tensors of a batch
+_ESTIMATE_CALLS = 8
+_TELL = Config(algorithm="flat", segment_bytes=4096)
+
+Buffer = np.ndarray[Any, Any]  # Any: of every shape and type
+Buffers = Sequence[memoryview]
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class TorchCall:
+    """What `Worker` asks of a call, and what is needed to carry it out."""
+
+    shape: Shape
+    config: Config
+    input_elements: int
+    output_elements: int
+
+
+class TorchGroup:
+    """Calls over torch.distributed on a device, on buffers of the host."""
+
+    def __init__(self, native: Communicator, device: str, timeout_s: float) -> None:
+        self._native = native
+        self.device, self._module = _device(device, native.rank)
+        port = np.zeros(1, np.int64)
+        store = None
+        if native.rank == 0:
+            store = dist.TCPStore("127.0.0.1", 0, native.n_ranks, True, wait_for_workers=False)
+            port[0] = store.port
+        native.broadcast(port, config=_TELL)
+        if store is None:
+            store = dist.TCPStore("127.0.0.1", int(port[0]), native.n_ranks, False)
+        dist.init_process_group(
+            dist.get_default_backend_for_device(self.device),
+            store=store,
+            rank=native.rank,
+            world_size=native.n_ranks,
+            timeout=timedelta(seconds=timeout_s),
+        )
+        self._ours = PortableCommunicator(selector=_no_selector)
+
+    def prepare(self, shape: Shape, config: Config) -> TorchCall:
+        """The call, checked.
+
+        Raises:
+            UsageError: a config that cannot be carried out, on every rank alike.
+        """
+        if config.algorithm != LIBRARY.algorithm:
+            self._ours.prepare(shape, config)
+        elif config != LIBRARY:
+            raise UsageError(f"config {config}: the library's collective has no settings", remedy="use library alone")
+        return TorchCall(shape, config, *lengths(shape, self._native.n_ranks))
+
+    def run(self, call: TorchCall, source: memoryview, target: memoryview) -> None:
+        """Once, untimed."""
+        self.time(call, None, [source], [target], 1)
+
+    def time(self, call: TorchCall, barrier: object, inputs: Buffers, outputs: Buffers, calls: int) -> float:
+        """Seconds of so many calls back to back, call i on buffers i modulo their number, each time as they are now.
+
+        Args:
+            barrier: not used; ranks meet by the native executor's.
+        """
+        n = len(inputs)
+        pairs = [self._pair(call, inputs[i % n], outputs[i % n], again=i >= n) for i in range(calls)]
+        steps = [self._step(call, *pair) for pair in pairs]
+        if self._module is None:
+            self._native.barrier()
+            start = time.perf_counter()
+            for step in steps:
+                step()
+            seconds = time.perf_counter() - start
+        else:
+            self._module.synchronize()
+            self._native.barrier()
+            first, last = (self._module.Event(enable_timing=True) for _ in range(2))
+            first.record()
+            for step in steps:
+                step()
+            last.record()
+            self._module.synchronize()
+            seconds = first.elapsed_time(last) / 1e3
+        for (_, result), output in zip(pairs, outputs, strict=False):
+            kept = torch.frombuffer(output, dtype=result.dtype)
+            if kept.data_ptr() != result.data_ptr():
+                kept.copy_(result)
+        return float(seconds)
+
+    def _pair(self, call: TorchCall, source: memoryview, target: memoryview, *, again: bool) -> Pair:
+        """Input and output of a call, on the device; on a CPU the buffers themselves, but for those used again."""
+        dtype = getattr(torch, call.shape.dtype.value)
+        given, result = torch.frombuffer(source, dtype=dtype), torch.frombuffer(target, dtype=dtype)
+        if self._module is not None or again:
+            given, result = given.to(self.device, copy=True), result.to(self.device, copy=True)
+        collective = call.shape.collective
+        if collective in _IN_PLACE:
+            if collective is not Collective.BROADCAST or self._native.rank == call.shape.root:
+                result.copy_(given)
+            given = result
+        return given, result
+
+    def _step(self, call: TorchCall, source: torch.Tensor, target: torch.Tensor) -> Callable[[], object]:
+        if call.config != LIBRARY:
+            return lambda: self._ours.run(call.shape, call.config, source, target)
+        return _library(call.shape, source, target, self._native.rank, self._native.n_ranks)
+
+
+class TorchRanks:
+    """What `Worker` takes for a `Communicator`: trials over torch.distributed, agreement over shared memory."""
+
+    def __init__(self, native: Communicator, timeout_s: float) -> None:
+        self._native = native
+        self._timeout_s = timeout_s
+        self._group: TorchGroup | None = None
+        self.rank = native.rank
+        self.n_ranks = native.n_ranks
+
+    def open(self, device: str) -> None:
+        """Meet the other ranks."""
+        self._group = TorchGroup(self._native, device, self._timeout_s)
+
+    @property
+    def group(self) -> TorchGroup:
+        assert self._group is not None, "the first request names the device"
+        return self._group
+
+    def prepare(self, shape: Shape, config: Config, placing: Placing) -> TorchCall:
+        """As `TorchGroup.prepare`."""
+        if placing.memory is not Memory.PRIVATE:
+            raise UsageError("torch.distributed has no symmetric memory", remedy="use private memory")
+        return self.group.prepare(shape, config)
+
+    def barrier_call(self) -> None:
+        """Nothing: `TorchGroup.time` has a barrier of its own."""
+
+    def all_reduce(self, values: Buffer, op: ReduceOp, *, config: Config) -> None:
+        """As `Communicator.all_reduce`, over shared memory."""
+        self._native.all_reduce(values, op, config=config)
+
+    def all_gather(self, values: Buffer, out: Buffer, *, config: Config) -> None:
+        """As `Communicator.all_gather`, over shared memory."""
+        self._native.all_gather(values, out, config=config)
+
+
+class TorchWorker(Worker):
+    """`Worker` over torch.distributed."""
+
+    def __init__(self, native: Communicator, timeout_s: float) -> None:
+        self._ranks = TorchRanks(native, timeout_s)
+        # The class asks of its communicator no more than TorchRanks has; the native types are nominal.
+        super().__init__(cast(Communicator, self._ranks))
+
+    def answer(self, request: dict[str, Json]) -> dict[str, Json]:
+        """Do what a request says."""
+        if request["do"] == "device":
+            self._ranks.open(str(request["device"]))
+            return {"torch": torch.__version__}
+        return super().answer(request)
+
+    def _agreed_calls(self, call: _native.Call, inputs: Buffers, outputs: Buffers) -> int:
+        group = self._ranks.group
+        if group.device.type == "cpu":
+            return super()._agreed_calls(call, inputs, outputs)
+        asked = cast(TorchCall, call)
+        for _ in range(2):  # connections, and whatever the device compiles
+            group.run(asked, inputs[0], outputs[0])
+        seconds = group.time(asked, None, inputs, outputs, _ESTIMATE_CALLS)
+        estimate_us = float(self._slowest(np.array([seconds / _ESTIMATE_CALLS * 1e6]))[0])
+        room = _DEVICE_BYTES // (asked.shape.message_bytes(self._ranks.n_ranks) or 1)
+        return max(1, min(math.ceil(_DEVICE_BATCH_US / estimate_us), room))
+
+
+def _device(name: str, rank: int) -> tuple[torch.device, Any]:
+    """This rank's device, and torch's module for it; None for CPUs.
+
+    Raises:
+        BackendUnavailable: torch knows no such device, or there are fewer than ranks.
+    """
+    if name == "cpu":
+        return torch.device("cpu"), None
+    if not hasattr(torch, name):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(f"torch_{name}")  # registers the device
+    try:
+        module = torch.get_device_module(name)
+    except RuntimeError as err:
+        raise BackendUnavailable(
+            f"torch knows no device {name!r}: {str(err).splitlines()[0]}", remedy="use --device cpu, npu or cuda"
+        ) from err
+    n_devices = module.device_count() if module.is_available() else 0
+    if rank >= n_devices:
+        raise BackendUnavailable(
+            f"rank {rank} needs {name}:{rank}, and there are {n_devices}",
+            remedy="give --ranks up to that, or --device cpu",
+        )
+    module.set_device(rank)
+    return torch.device(name, rank), module
+
+
+def _library(shape: Shape, source: torch.Tensor, target: torch.Tensor, rank: int, n: int) -> Callable[[], object]:
+    """The library's own collective."""
+    collective, root = shape.collective, shape.root
+    match collective:
+        case Collective.ALL_REDUCE:
+            return lambda: dist.all_reduce(target, _OPS[shape.op])
+        case Collective.REDUCE:
+            return lambda: dist.reduce(target, root, _OPS[shape.op])
+        case Collective.BROADCAST:
+            return lambda: dist.broadcast(target, root)
+        case Collective.ALL_GATHER:
+            return lambda: dist.all_gather_into_tensor(target, source)
+        case Collective.REDUCE_SCATTER:
+            return lambda: dist.reduce_scatter_tensor(target, source, _OPS[shape.op])
+        case Collective.SCATTER:
+            parts = list(source.chunk(n)) if rank == root else None
+            return lambda: dist.scatter(target, parts, root)
+        case Collective.GATHER:
+            places = list(target.chunk(n)) if rank == root else None
+            return lambda: dist.gather(source, places, root)
+        case Collective.ALL_TO_ALL:
+            return lambda: dist.all_to_all_single(target, source)
+
+
+def _no_selector(*_: object) -> Config:
+    raise AssertionError("a worker's calls bring their config")
+
+
+def main(arguments: Sequence[str], worker: type[TorchWorker] = TorchWorker) -> None:
+    """Serve requests until the socket closes."""
+    _native.die_with_parent()
+    setup = json.loads(arguments[2])
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # all ranks are on this host, whatever its name resolves to
+    timeout_s = setup["timeout_s"]
+    group = Communicator(
+        int(arguments[1]),
+        setup["rank"],
+        setup["n_ranks"],
+        selector=_no_selector,
+        cores=setup["n_cores"],
+        timeout_s=timeout_s,
+    )
+    with group as comm, socket.socket(fileno=int(arguments[0])) as link, link.makefile("rb") as requests:
+        rank = worker(comm, timeout_s)
+        for line in requests:
+            link.sendall(json.dumps(rank.answer(json.loads(line))).encode() + b"\n")
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except AutotuneError as err:
+        sys.exit(f"{err.message} ({err.remedy})")

@@ -1,0 +1,73 @@
+"""`python benchmarks/hosts up|down|run`: hosts to try things on, or for the time of one command.
+
+    python benchmarks/hosts up --hosts 4 --rate 1000      # then: ip netns exec ath0 ping 198.18.0.2
+    python benchmarks/hosts down --hosts 4
+    python benchmarks/hosts run --hosts 2 -- python -m autotune probe --backend torch
+
+`run` starts one rank of the command in each host, with what torchrun would set in its environment, and takes the hosts
+away afterwards, whatever happens. `up` and `down` need root; `run` makes a private user namespace where it is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from autotune.errors import AutotuneError
+
+from .launch import run_ranks
+from .network import Network, down, enter_private, made, up
+
+_WITHIN_S = 3600.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code."""
+    options = _options(arguments)
+    try:
+        network = Network(
+            n_hosts=options.hosts, rate_mbit=options.rate or None, prefix=options.prefix or _prefix(options.do)
+        )
+        if options.do == "up":
+            up(network)
+            print(f"hosts {network.host(0)} to {network.host(network.n_hosts - 1)}, from {network.address(0)} on")
+        elif options.do == "down":
+            down(network)
+        else:
+            enter_private()
+            with made(network):
+                run_ranks(network, options.command, within_s=options.within, capture=False)
+    except AutotuneError as err:
+        print(f"error: {err.message}\ntry: {err.remedy}", file=sys.stderr)
+        return err.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _prefix(do: str) -> str:
+    """Hosts of a run have names of their own, so that runs do not disturb each other."""
+    return f"at{os.getpid()}" if do == "run" else "at"
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python benchmarks/hosts",
+        usage="%(prog)s up|down|run [options] [-- COMMAND]",
+        description=(__doc__ or "").partition("\n")[0],
+        allow_abbrev=False,
+    )
+    parser.add_argument("do", choices=["up", "down", "run"])
+    parser.add_argument("--hosts", type=int, default=4, metavar="N", help="2 to 64; default 4")
+    parser.add_argument("--rate", type=int, default=1000, metavar="MBIT", help="of each interface; 0: not shaped")
+    parser.add_argument("--prefix", default="", help="of the namespaces' names; default at")
+    parser.add_argument("--within", type=float, default=_WITHIN_S, metavar="S", help="the longest that run may take")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    end = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:end])
+    options.command = words[end + 1 :]
+    if (options.do == "run") != bool(options.command):
+        parser.error("run takes a command after --, and up and down take none")
+    return options

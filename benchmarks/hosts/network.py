@@ -1,0 +1,179 @@
+"""Hosts as network namespaces: one bridge, a veth pair to each host, shaped both ways by a token bucket.
+
+In:  how many hosts, at which rate. Out: namespaces, and the words that run a command in one of them.
+May not touch: what runs there. Only `ip` and `tc` (iproute2) are called, with lists of words.
+
+The bridge has a namespace of its own, where the machine's firewall does not see it. The bucket holds 128 KiB, since
+segments of 64 KiB come at once; so the first 128 KiB after a pause of a millisecond are not shaped. Addresses are of
+198.18.0.0/15, which is set apart for measuring networks (RFC 2544).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotune.errors import BackendUnavailable, UsageError
+
+_LIMIT_S = 20.0
+_NAMED = Path("/run/netns")  # where ip keeps a namespace's name
+_PRIVATE = "AUTOTUNE_HOSTS_PRIVATE"  # set for the process in a user namespace of its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Hosts on one switch.
+
+    Args:
+        rate_mbit: of each host's interface, each way, in 1e6 bits per second of whole Ethernet frames; None for as fast
+            as the machine can.
+        burst_bytes: that an interface sends at once after a pause.
+        prefix: of the namespaces' names.
+    """
+
+    n_hosts: int = 4
+    rate_mbit: int | None = 1000
+    burst_bytes: int = 128 << 10
+    prefix: str = "at"
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.n_hosts <= 64:
+            raise UsageError(f"{self.n_hosts} hosts", remedy="give 2 to 64")
+        if self.rate_mbit is not None and self.rate_mbit < 1:
+            raise UsageError(f"a rate of {self.rate_mbit} Mbit/s", remedy="give 1 or more")
+        if not (self.prefix.isascii() and self.prefix.isalnum() and len(self.prefix) <= 16):
+            raise UsageError(f"prefix {self.prefix!r}", remedy="give up to 16 letters and digits")
+
+    @property
+    def switch(self) -> str:
+        """The bridge's namespace."""
+        return f"{self.prefix}sw"
+
+    def host(self, number: int) -> str:
+        """A host's namespace."""
+        return f"{self.prefix}h{number}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All namespaces."""
+        return (*map(self.host, range(self.n_hosts)), self.switch)
+
+    def address(self, number: int) -> str:
+        return f"198.18.0.{number + 1}"
+
+    def inside(self, number: int) -> list[str]:
+        """The words before a command that is to run in a host; the command takes their process."""
+        return ["ip", "netns", "exec", self.host(number)]
+
+
+def up(network: Network) -> None:
+    """Make the namespaces.
+
+    Raises:
+        BackendUnavailable: iproute2 is missing, namespaces are not allowed here, or some of these are there already;
+            nothing new is left then.
+    """
+    there = [name for name in network.names if (_NAMED / name).exists()]
+    if there:
+        raise BackendUnavailable(
+            f"network namespaces of these names are there already: {', '.join(there)}",
+            remedy="python benchmarks/hosts down, or another --prefix",
+        )
+    try:
+        _make(network)
+    except BaseException:
+        down(network)
+        raise
+
+
+def _make(network: Network) -> None:
+    switch = network.switch
+    _run("ip", "netns", "add", switch)
+    _run("ip", "-n", switch, "link", "add", "br0", "type", "bridge")
+    for name in ("br0", "lo"):
+        _run("ip", "-n", switch, "link", "set", name, "up")
+    for number in range(network.n_hosts):
+        host, port = network.host(number), f"v{number}"
+        _run("ip", "netns", "add", host)
+        _run("ip", "link", "add", port, "netns", switch, "type", "veth", "peer", "name", "eth0", "netns", host)
+        _run("ip", "-n", switch, "link", "set", port, "master", "br0", "up")
+        _run("ip", "-n", host, "address", "add", f"{network.address(number)}/24", "dev", "eth0")
+        for name in ("eth0", "lo"):
+            _run("ip", "-n", host, "link", "set", name, "up")
+        if network.rate_mbit is not None:
+            bucket = ("tbf", "rate", f"{network.rate_mbit}mbit", "burst", f"{network.burst_bytes}b", "latency", "50ms")
+            _run("tc", "-n", host, "qdisc", "replace", "dev", "eth0", "root", *bucket)
+            _run("tc", "-n", switch, "qdisc", "replace", "dev", port, "root", *bucket)
+
+
+def down(network: Network) -> None:
+    """Take the namespaces away, those that are there; processes in them keep running without a name."""
+    for name in network.names:
+        if (_NAMED / name).exists():
+            _run("ip", "netns", "delete", name)
+
+
+@contextlib.contextmanager
+def made(network: Network) -> Iterator[Network]:
+    """The namespaces, taken away whatever happens."""
+    up(network)
+    try:
+        yield network
+    finally:
+        down(network)
+
+
+def why_not() -> str | None:
+    """Why namespaces cannot be made by this process; None if they can."""
+    for program in ("ip", "tc"):
+        if shutil.which(program) is None:
+            return f"needs {program} of iproute2: not found"
+    probe = f"atprobe{os.getpid()}"
+    try:
+        _run("ip", "netns", "add", probe)
+        _run("ip", "netns", "delete", probe)
+    except BackendUnavailable as err:
+        return f"needs network namespaces: {err.message}"
+    return None
+
+
+def enter_private() -> None:
+    """Go on as root of a user namespace of this process's own, where nobody's root is needed and nothing is left.
+
+    Returns at once for root. Else this program is started again inside, and does not return.
+
+    Raises:
+        BackendUnavailable: there is no `unshare` (util-linux).
+    """
+    if os.environ.get(_PRIVATE):
+        for words in (["mount", "-t", "tmpfs", "tmpfs", "/run"], ["mkdir", str(_NAMED)]):
+            _run(*words)
+        del os.environ[_PRIVATE]
+    elif os.geteuid() != 0:
+        if shutil.which("unshare") is None:
+            raise BackendUnavailable("needs root, or unshare of util-linux: not found", remedy="run it as root")
+        os.environ[_PRIVATE] = "1"
+        os.execvp("unshare", ["unshare", "-Urnm", "--propagation", "private", *_this_program()])
+
+
+def _this_program() -> Sequence[str]:
+    return [sys.executable, *sys.orig_argv[1:]]
+
+
+def _run(*words: str) -> None:
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+    except (FileNotFoundError, subprocess.TimeoutExpired) as err:
+        raise BackendUnavailable(f"{' '.join(words)}: {err}", remedy="install iproute2") from err
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        raise BackendUnavailable(
+            f"{' '.join(words)} ended with {done.returncode} and wrote: {said}",
+            remedy="run it as root, where network namespaces are allowed",
+        )

@@ -1,0 +1,235 @@
+"""What a rank does to shared memory in a sequence of calls: `Group::run` of csrc/group.cc without arithmetic and sizes.
+
+In:  the programs that kernels/compiler.py and zero_copy.py make, how calls are cut, the memory orders of the source.
+Out: one thread's operations for the machine. May not touch: the machine's insides.
+
+Every function names the one of the executor that it stands for. Waits are loads that are repeated; handshakes.py has
+what happens when they turn into sleep. Bytes are not modelled but places: a slot of an outbox, or a block of one slice
+of a buffer in symmetric memory; private buffers are nobody else's. Between calls the caller overwrites all of its
+symmetric buffers, as it may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from litmus.operations import Load, Name, Operation, Read, Store, Write
+
+from autotune.kernels.program import BEFORE_POST, TO_OUTBOX, TO_OUTPUT, VERTICAL, Instruction, Program, Space
+from autotune.types import Collective
+
+FOREVER = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How the protocol is carried out; anything but the source's way is a planted fault.
+
+    Args:
+        orders: of each access (source.py), whether it synchronises.
+        without: waits that are left out: "slot", "half", "final" or "program".
+        slot_lead: a slot is written again so many waves too early.
+    """
+
+    orders: Mapping[str, bool]
+    without: frozenset[str] = frozenset()
+    slot_lead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of all ranks: their programs, and how the message is cut (`Plan::derive`).
+
+    Args:
+        n_slices: the plan's `slices`.
+        most_in_flight: the knob `slices_in_flight`.
+    """
+
+    programs: tuple[Program, ...]
+    n_slices: int = 1
+    most_in_flight: int = 4
+
+    @property
+    def spacing(self) -> int:
+        """Waves between the starts of two slices."""
+        deep = min(self.most_in_flight, self._levels)
+        return -(-self._levels // deep) if self.n_slices > 1 else 1
+
+    @property
+    def in_flight(self) -> int:
+        """Slices that share the outbox."""
+        return -(-self._levels // self.spacing) if self.n_slices > 1 else 1
+
+    @property
+    def window(self) -> int:
+        """Waves until a slot is used again."""
+        return self._levels if self.n_slices == 1 and self._levels <= 8 else 3
+
+    @property
+    def waves(self) -> int:
+        return self._levels + self.spacing * (self.n_slices - 1)
+
+    @property
+    def _levels(self) -> int:
+        return len(self.programs[0].levels)
+
+
+def thread(rank: int, calls: Sequence[Call], rules: Rules) -> list[Operation]:
+    """A rank's calls, one after the other."""
+    return list(_Rank(rank, rules).calls(calls))
+
+
+def clocks(n: int) -> dict[Name, int]:
+    """What `Group::Group` stores before anybody starts."""
+    return {("clock", rank): 1 for rank in range(n)}
+
+
+class _Rank:
+    """`Group`, with its members by their names."""
+
+    def __init__(self, rank: int, rules: Rules) -> None:
+        self._rank, self._rules = rank, rules
+        self._call, self._epoch, self._previous_start, self._previous_synchronising = 0, 1, 0, True
+
+    def calls(self, calls: Sequence[Call]) -> Iterator[Operation]:
+        for call in calls:
+            yield from self._user(call)
+            yield from self._run(call)
+            yield from self._user(call)
+
+    def _user(self, call: Call) -> Iterator[Operation]:
+        """The caller's own use of its buffers: the strongest that it may make, writing."""
+        program = call.programs[self._rank]
+        if program.zero_copy:
+            yield from map(Write, dict.fromkeys(_buffers(call, self._rank)))
+
+    def _run(self, call: Call) -> Iterator[Operation]:
+        """`Group::run`."""
+        program = call.programs[self._rank]
+        yield from self._begin(program)
+        start = self._epoch
+        for wave in range(call.waves):
+            for number in reversed(range(call.n_slices)):
+                level = wave - call.spacing * number
+                if 0 <= level < len(program.levels):
+                    yield from _Level(self._rank, self._rules, call, self._call, start, wave, number).operations()
+            if call.waves > call.window or wave + 1 == call.waves:
+                yield Store(("clock", self._rank), start + wave + 1, self._rules.orders["clock store"])
+        if "final" not in self._rules.without:
+            for other in program.final_waits:
+                yield await_clock(other, start + call.waves, self._rules)
+        self._previous_start, self._previous_synchronising = start, program.synchronising
+        self._epoch = start + call.waves
+
+    def _begin(self, program: Program) -> Iterator[Operation]:
+        """`Group::begin`."""
+        self._call += 1
+        if not self._previous_synchronising and "half" not in self._rules.without:
+            for other in range(program.n_ranks):
+                if other != self._rank:
+                    yield await_clock(other, self._previous_start, self._rules)
+
+
+class _Level:
+    """`Group::run_level` with the `Group::Wave` that it gets."""
+
+    def __init__(self, rank: int, rules: Rules, call: Call, number: int, start: int, wave: int, part: int) -> None:
+        self._rank, self._rules, self._call, self._start, self._wave, self._slice = rank, rules, call, start, wave, part
+        self._program = call.programs[rank]
+        self._half = number % 2
+        self._level = wave - call.spacing * part
+
+    def operations(self) -> Iterator[Operation]:
+        program, call, rules = self._program, self._call, self._rules
+        posts = program.posts[self._level]
+        if posts and self._wave >= call.window and "slot" not in rules.without:
+            for reader in program.readers:
+                yield await_clock(reader, self._start + self._wave - call.window + 2 - rules.slot_lead, rules)
+        level = program.levels[self._level]
+        left = sum(bool(op.destinations & BEFORE_POST) for op in level)
+        if posts and left == 0:
+            yield from self._post()
+        for op in level:
+            yield from self._instruction(op)
+            if op.destinations & BEFORE_POST:
+                left -= 1
+                if posts and left == 0:
+                    yield from self._post()
+
+    def _instruction(self, op: Instruction) -> Iterator[Operation]:
+        shared = self._program.zero_copy
+        for source in op.sources:
+            match source.space:
+                case Space.PEER:
+                    yield from self._await_message(source.rank)
+                    yield Read(("outbox", source.rank, *self._slot(self._wave - 1)), self._start + self._wave - 1)
+                case Space.PEER_INPUT | Space.PEER_OUTPUT:
+                    yield from self._await_message(source.rank)
+                    yield from map(Read, self._blocks(op, source.space, source.rank, source.index))
+                case Space.INPUT | Space.OUTPUT if shared:
+                    yield from map(Read, self._blocks(op, source.space, self._rank, source.index))
+        for other in op.waits if "program" not in self._rules.without else ():
+            yield from self._await_message(other)
+        for target in op.stores:
+            yield from map(Write, self._blocks(op, target.space, target.rank, target.index))
+        if op.destinations & TO_OUTPUT and shared:
+            yield from map(Write, self._blocks(op, Space.OUTPUT, self._rank, op.memory_index))
+        if op.destinations & TO_OUTBOX:
+            yield Write(("outbox", self._rank, *self._slot(self._wave)), self._start + self._wave)
+
+    def _post(self) -> Iterator[Operation]:
+        """`Group::post`. A word that is overwritten before all have seen it is awaited for ever: as bad as a race."""
+        word = ("message", self._rank, *self._slot(self._wave))
+        yield Write(word)
+        yield Store(word, self._start + self._wave, self._rules.orders["message store"])
+
+    def _await_message(self, source: int) -> Iterator[Operation]:
+        """`Group::await_message`."""
+        word, wanted = ("message", source, *self._slot(self._wave - 1)), self._start + self._wave - 1
+        yield Load(word, wanted, wanted, self._rules.orders["message load"])
+        yield Read(word)
+
+    def _slot(self, wave: int) -> tuple[int, int, int]:
+        return self._half, wave % self._call.window, self._slice % self._call.in_flight
+
+    def _blocks(self, op: Instruction, space: Space, rank: int, index: int) -> list[Name]:
+        name = _places(self._program)
+        return [(name(space, rank, index + i), self._slice) for i in range(op.width)]
+
+
+def await_clock(source: int, clock: int, rules: Rules) -> Operation:
+    """`Group::await_clock`; a look that `seen_clock_` saves would tell no more than the one before."""
+    return Load(("clock", source), clock, FOREVER, rules.orders["clock load"])
+
+
+def _places(program: Program) -> Callable[[Space, int, int], Name]:
+    """Where blocks lie, as `Group::places` demands it: blocks that lie at one address have one name."""
+    collective = program.collective
+    aliased = program.in_place or collective is Collective.BROADCAST
+
+    def name(space: Space, rank: int, index: int) -> Name:
+        is_input = space in (Space.INPUT, Space.PEER_INPUT)
+        match collective:
+            case Collective.ALL_GATHER if aliased and is_input:
+                return (rank, "output", rank + index)
+            case Collective.REDUCE_SCATTER if aliased and not is_input:
+                return (rank, "input", rank + index)
+            case Collective.ALL_REDUCE | Collective.REDUCE | Collective.BROADCAST if aliased:
+                return (rank, "output", index)
+        return (rank, "input" if is_input else "output", index)
+
+    return name
+
+
+def _buffers(call: Call, rank: int) -> Iterator[Name]:
+    """All places of a rank's own buffers."""
+    program = call.programs[rank]
+    blocks = program.n_ranks if program.collective in VERTICAL else program.blocks
+    inputs = 1 if program.collective is Collective.ALL_GATHER else blocks
+    outputs = 1 if program.collective is Collective.REDUCE_SCATTER else blocks
+    name = _places(program)
+    for part in range(call.n_slices):
+        for space, length in ((Space.INPUT, inputs), (Space.OUTPUT, outputs)):
+            for index in range(length):
+                yield (name(space, rank, index), part)
