@@ -134,9 +134,7 @@ class TrialRow(ProblemColumns, Base):
         CheckConstraint("segment_bytes IS NULL OR segment_bytes >= 1", name="segment_bytes"),
         CheckConstraint("(state = 'ok') = (message = '')", name="message"),
         CheckConstraint("wrong_rank IS NULL OR state = 'wrong_result'", name="wrong"),
-        CheckConstraint(
-            "(error IS NULL) = (density IS NULL) AND (error IS NULL OR error >= 0)", name="fidelity"
-        ),
+        CheckConstraint("(error IS NULL) = (density IS NULL) AND (error IS NULL OR error >= 0)", name="fidelity"),
         CheckConstraint(
             "(wrong_rank IS NULL) = (wrong_index IS NULL) AND (wrong_rank IS NULL) = (wrong_got IS NULL)"
             " AND (wrong_rank IS NULL) = (wrong_expected IS NULL)",

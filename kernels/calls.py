@@ -94,9 +94,14 @@ def load_program(collective: Collective, route: Route, n_ranks: int, rank: int, 
 
 
 @lru_cache(maxsize=256)
-def zero_copy_names(collective: Collective, n_ranks: int) -> tuple[str, ...]:
-    """Algorithms that run over symmetric memory whether a call is in place or not, one of those that do the same."""
-    return tuple(name for name in distinct_names(collective, n_ranks) if _runs_zero_copy(collective, name, n_ranks))
+def zero_copy_names(collective: Collective, n_ranks: int, keep: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Algorithms that run over symmetric memory whether a call is in place or not, one of those that do the same.
+
+    Args:
+        keep: as of `distinct_names`.
+    """
+    distinct = distinct_names(collective, n_ranks, keep)
+    return tuple(name for name in distinct if _runs_zero_copy(collective, name, n_ranks))
 
 
 @lru_cache(maxsize=256)

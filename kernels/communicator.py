@@ -117,11 +117,20 @@ class Communicator:
 
         Args:
             placing: where its buffers will lie.
+
+        Raises:
+            UsageError: a config that the native executor cannot carry out, or not there.
         """
         if config is None:
             size = shape.message_bytes(self.n_ranks)
             config = self._selector(shape.collective, size, shape.dtype, shape.op, placing.memory)
-        return self._calls.call(self.group, shape, config, in_place=placing.in_place)
+        call = self._calls.call(self.group, shape, config, in_place=placing.in_place)
+        if call.zero_copy and placing.memory is Memory.PRIVATE:
+            raise UsageError(
+                f"{shape.collective.value} by {config}: the buffers are not in symmetric memory",
+                remedy="allocate them with Communicator.allocate, on every rank, or use exchange=staged",
+            )
+        return call
 
     def allocate(
         self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: DType | str = DType.FLOAT32

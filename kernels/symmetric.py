@@ -124,7 +124,9 @@ class SymmetricMemory:
 
     def _agree(self, size: int, offset: int | None, everyones: Everyones) -> None:
         room = self._room_bytes()
-        mine = np.array([min(size, _COUNTABLE), -1 if offset is None else offset, -1 if room is None else room], np.int64)
+        mine = np.array(
+            [min(size, _COUNTABLE), -1 if offset is None else offset, -1 if room is None else room], np.int64
+        )
         everyone = everyones(mine)
         for field, what in enumerate(("bytes asked for", "place in symmetric memory")):
             values = everyone[:, field].tolist()

@@ -29,6 +29,7 @@ from autotune.types import (
     Collective,
     Config,
     DType,
+    Fidelity,
     OpClass,
     Phase,
     Problem,
@@ -224,6 +225,14 @@ class StoreContract:
         assert store.trials() == before
         store.add_round(session_id, [timed(SMALL, TREE, 1), timed(SMALL, RING, 1)])
         assert len(store.trials()) == 2
+
+    def test_what_a_lossy_config_was_off_by_is_kept_from_its_first_round(self, store: TrialStore) -> None:
+        session_id = opened(store).session_id
+        coded = replace(RING, codec="int8")
+        fidelity = Fidelity(error=0.007, density=0.99)
+        store.add_round(session_id, [timed(SMALL, RING, 0), replace(timed(SMALL, coded, 0), fidelity=fidelity)])
+        store.add_round(session_id, [replace(timed(SMALL, coded, 1), fidelity=fidelity)])
+        assert [trial.fidelity for trial in store.trials()] == [None, fidelity]
 
     def test_an_empty_round_changes_nothing(self, store: TrialStore) -> None:
         session_id = opened(store).session_id

@@ -69,7 +69,8 @@ def _opened(path: Path) -> NDArray[Any]:
     try:
         numbers = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as err:
-        raise UsageError(f"data file {path} cannot be read: {err}", remedy="write it with numpy.save") from err
+        why = str(err) if isinstance(err, OSError) else "it is no whole .npy file of numbers"
+        raise UsageError(f"data file {path} cannot be read: {why}", remedy="write it with numpy.save") from err
     if not isinstance(numbers, np.ndarray) or numbers.dtype.kind != "f" or numbers.size == 0:
         raise UsageError(
             f"data file {path} holds no floating-point numbers", remedy="save an array of float32, as numpy.save does"

@@ -37,9 +37,13 @@ class DataInputs:
         self._config = _DIRECT
 
     def known(self, config: Config) -> bool:
-        """Whether `fidelity` has run it. Then its results are what `first_wrong` compares with from now on."""
+        """Whether `fidelity` has run it, and nobody forgot it since. Then `first_wrong` compares with what came out."""
         self._config = config
         return config in self._right
+
+    def forget(self, config: Config) -> None:
+        """What came out of this config is not to be timed."""
+        del self._right[config]
 
     def rewrite(self, inputs: Sequence[memoryview], outputs: Sequence[memoryview], batch: int) -> None:
         """Fill the inputs, the same in every batch, and poison the outputs."""

@@ -51,6 +51,9 @@ class NativeBackend(PooledBackend):
         def distinct(collective: Collective, n_ranks: int) -> tuple[str, ...]:
             return distinct_names(collective, n_ranks, [default.algorithm])
 
+        def zero_copy(collective: Collective, n_ranks: int) -> tuple[str, ...]:
+            return zero_copy_names(collective, n_ranks, (default.algorithm,))
+
         def cut(config: Config) -> int:
             staging_bytes = _UNBOUNDED if ("exchange", "zero_copy") in config.knobs else self._staging_bytes
             return _slices(problem, config.algorithm, config.segment_bytes or 0, staging_bytes)
@@ -58,9 +61,10 @@ class NativeBackend(PooledBackend):
         return native_candidates(
             problem,
             names=distinct,
-            zero_copy_names=zero_copy_names,
+            zero_copy_names=zero_copy,
             lossy_names=lossy_names,
             slices=cut,
+            streamed=True,
             preferred=[c for c in (default, reference) if c],
         )
 

@@ -122,10 +122,12 @@ class Worker:
         config = cell[1]
         found = given.fidelity(call, config, inputs[0], outputs[0])
         if isinstance(found, str):
+            given.forget(config)
             return {"state": TrialState.WRONG_RESULT.value, "message": found, "wrong": None}
         if config.codec == "none":
             return None
         if found.error > budget:
+            given.forget(config)
             message = f"its result is off by {found.error:.3g} of its norm on the data, above {budget:g}"
             return {"state": TrialState.INVALID.value, "message": message, "wrong": None}
         self._fidelity[cell] = found
@@ -136,7 +138,7 @@ class Worker:
         group = self._comm.group
 
         def estimate_us(calls: int) -> float:
-            """The least of three: one that was disturbed would put short calls among those that are timed one by one."""
+            """The least of three: one that was disturbed would put short calls among those timed one by one."""
             times = np.array([group.time(call, barrier, inputs, outputs, calls) / calls for _ in range(3)])
             return float(self._slowest(times).min() * 1e6)
 

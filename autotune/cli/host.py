@@ -38,9 +38,10 @@ def probe(
     as_matrix: Annotated[bool, typer.Option("--matrix", help="Print the matrix of links, not the tree.")] = False,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the topology as an SVG file.")] = None,
 ) -> None:
-    """Read this host and measure between its cores, or build a topology from recordings.
+    """Read this host and measure between its cores.
 
-    The fingerprint is remembered until the next boot, so that select() finds this host's table.
+    The fingerprint is remembered until the next boot, so that select() finds this host's table. With --from, build the
+    topology of other hosts from recordings or pasted outputs.
     """
     from ..probing import gather
 

@@ -85,7 +85,14 @@ def one_rank_count(text: str) -> int:
 
 
 def problem_of(
-    collective: str, size: str, n_ranks: int, dtype: str, op: str, memory: str = "private", backend: str = "native"
+    collective: str,
+    size: str,
+    n_ranks: int,
+    dtype: str,
+    op: str,
+    memory: str = "private",
+    backend: str = "native",
+    max_error: float | None = None,
 ) -> Problem:
     """The problem that words name, its size rounded up to whole elements.
 
@@ -96,7 +103,7 @@ def problem_of(
     from ..types import Problem, round_up_message
     from ..units import parse_bytes
 
-    key = rule_key(collective, n_ranks, dtype, op, None, memory, None, backend)
+    key = rule_key(collective, n_ranks, dtype, op, None, memory, max_error, backend)
     itemsize = key.dtype.itemsize if key.dtype else 1
     rounded = round_up_message(key.collective, parse_bytes(size), n_ranks, itemsize)
     return Problem(key=key, message_bytes=rounded)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,6 +52,9 @@ def explain(
     dtype: ElementType = "float32",
     op: Operation = "sum",
     memory: BufferMemory = "private",
+    max_error: Annotated[
+        float | None, typer.Option("--max-error", metavar="E", help="The call's error budget, for lossy rules.")
+    ] = None,
     backend: BackendName = "native",
     table: TableFile = None,
     db: Database = None,
@@ -66,7 +70,7 @@ def explain(
     from ..runtime import Selector
 
     settings = settings_with(db)
-    problem = problem_of(collective, size, one_rank_count(ranks), dtype, op, memory, backend)
+    problem = problem_of(collective, size, one_rank_count(ranks), dtype, op, memory, backend, max_error)
     source = table_source(table, settings, backend)
     n_ranks, size_bytes = problem.key.n_ranks, problem.message_bytes
     selection = Selector(source).select(
@@ -76,9 +80,10 @@ def explain(
         dtype=dtype,
         op=op,
         memory=memory,
+        max_error=max_error,
         backend=backend,
     )
-    rule = rule_for(source.table, problem) if selection.tuned else None
+    rule = rule_for(source.table, problem, selection.config) if selection.tuned else None
     proof = None if rule is None else _proof(problem.key, rule, settings)
     explanation = explain_choice(
         problem,
@@ -110,6 +115,8 @@ def _proof(key: RuleKey, rule: Rule, settings: Settings) -> Proof:
         except StoreError as err:
             return Proof(note=err.message)
         trials = store.trials(session_id=first.session_id, problem=first.problem)
-    if first.problem.key != key or not {trial.trial_id for trial in trials}.issuperset(rule.trial_ids):
+    if replace(first.problem.key, max_error=key.max_error) != key or not {
+        trial.trial_id for trial in trials
+    }.issuperset(rule.trial_ids):
         return Proof(note=f"trial {first.trial_id} of {store.shown} is of another call")
     return Proof(trials=tuple(trials), note=f"trials are in {store.shown}")

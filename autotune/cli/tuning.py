@@ -162,6 +162,7 @@ def _show_plan(plan: Plan, settings: Settings, backend: str, device: str, *, as_
         "ranks": list(plan.ranks),
         "dtypes": [dtype.value for dtype in plan.dtypes],
         "op": plan.op.value,
+        "memory": [memory.value for memory in plan.memories],
         "effort": plan.effort.name,
         "budget_s": plan.budget_s,
         **({"max_error": plan.max_error, "data": plan.data} if plan.max_error is not None else {}),

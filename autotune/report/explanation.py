@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..distil import Verdict, judge
+from ..kernels.error_bound import ErrorBound, error_bound
 from ..measure import Comparison, Interval, median_interval, paired_ratio
 from ..table import Rule, TuningTable
-from ..types import Config, Phase, Problem, Sample, SampleKind, Trial, TrialState
+from ..types import Config, Fidelity, Phase, Problem, Sample, SampleKind, Trial, TrialState
 from .figures import comparison_text
 
 
@@ -61,6 +62,7 @@ class Explanation:
         reason: in a sentence.
         rule: that decides; None where the default does.
         why_default: why the default was or was not kept; empty without trials.
+        error_bound: of a lossy config; None where it is lossless.
         candidates: chosen first, then by how long they stayed in the race and how fast they were; failed ones last.
         note: about the trials; empty without a rule.
     """
@@ -70,8 +72,14 @@ class Explanation:
     reason: str
     rule: Rule | None
     why_default: str
+    error_bound: ErrorBound | None
     candidates: tuple[Candidate, ...]
     note: str
+
+    @property
+    def fidelity(self) -> Fidelity | None:
+        """What the chosen config was off by on the data of its trial; None where that is not at hand."""
+        return next((c.trial.fidelity for c in self.candidates if "chosen" in c.roles), None)
 
     @property
     def measured_bytes(self) -> int | None:
@@ -79,10 +87,16 @@ class Explanation:
         return self.candidates[0].trial.problem.message_bytes if self.candidates else None
 
 
-def rule_for(table: TuningTable, problem: Problem) -> Rule | None:
-    """The rule whose range holds the problem's size."""
-    rules = table.rules.get(problem.key, ())
-    return next((rule for rule in rules if rule.from_bytes <= problem.message_bytes < rule.to_bytes), None)
+def rule_for(table: TuningTable, problem: Problem, config: Config | None = None) -> Rule | None:
+    """The rule that holds the size (and gives the config): of those within the error budget, the largest one's."""
+    budget = problem.key.max_error or 0.0
+    keys = [key for key in table.rules if replace(key, max_error=problem.key.max_error) == problem.key]
+    for key in sorted(keys, key=lambda key: -(key.max_error or 0.0)):
+        for rule in table.rules[key]:
+            fits = rule.from_bytes <= problem.message_bytes < rule.to_bytes and (key.max_error or 0.0) <= budget
+            if fits and config in (None, rule.config):
+                return rule
+    return None
 
 
 def explain_choice(
@@ -123,6 +137,7 @@ def explain_choice(
         reason=reason,
         rule=rule,
         why_default=why_default,
+        error_bound=error_bound(problem.key.collective, config, problem.key.n_ranks, problem.timed_dtype),
         candidates=tuple(sorted(candidates, key=_place)),
         note="" if proof is None else proof.note,
     )

@@ -8,8 +8,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ..kernels.error_bound import ErrorBound
 from ..table import Rule
-from ..types import TrialState
+from ..types import Fidelity, TrialState
 from ..units import format_bytes, format_us
 from .explanation import Candidate, Explanation
 from .figures import (
@@ -48,6 +49,8 @@ def explanation_view(explanation: Explanation) -> RenderableType:
         steady = "" if chosen is None or chosen.steady_us is None else f", steady {format_us(chosen.steady_us)} us"
         time = f"{format_us(rule.median_us)} us {times_text(rule.low_us, rule.high_us)}"
         facts.append(("rule", f"sizes {sizes_text(rule)}{at}: {time} in {rule.n_rounds} rounds{ring}{steady}"))
+    if explanation.error_bound is not None:
+        facts.append(("error", _error_text(explanation.error_bound, explanation.fidelity)))
     if explanation.why_default:
         facts.append(("default", explanation.why_default))
     parts: list[RenderableType] = [listing(facts)]
@@ -68,6 +71,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
         "tuned": rule is not None,
         "reason": explanation.reason,
         "why_default": explanation.why_default or None,
+        "error": _error_fields(explanation),
         "rule": None if rule is None else _rule_fields(rule),
         "measured_message_bytes": explanation.measured_bytes,
         "trials_note": explanation.note or None,
@@ -94,6 +98,25 @@ def _rows(candidates: Sequence[Candidate]) -> Iterator[tuple[str, ...]]:
             f"{candidate.n_race}+{candidate.n_confirm}+{candidate.n_steady}",
             failed or ", ".join(candidate.roles),
         )
+
+
+def _error_text(bound: ErrorBound, fidelity: Fidelity | None) -> str:
+    text = f"at most {bound.relative:.3g} of the sum of the norms of all contributions, in {bound.encodings} encodings"
+    if fidelity is None:
+        return text
+    return f"{text}; on the data {fidelity.error:.3g} of the result's norm, at a density of {fidelity.density:.3g}"
+
+
+def _error_fields(explanation: Explanation) -> dict[str, Any] | None:
+    bound, fidelity = explanation.error_bound, explanation.fidelity
+    if bound is None:
+        return None
+    return {
+        "bound": bound.relative,
+        "encodings": bound.encodings,
+        "measured": fidelity and fidelity.error,
+        "density": fidelity and fidelity.density,
+    }
 
 
 def _rule_fields(rule: Rule) -> dict[str, Any]:

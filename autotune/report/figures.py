@@ -6,7 +6,7 @@ from typing import Any
 
 from ..measure import Comparison, Interval
 from ..table import Rule
-from ..types import Config, Problem, RuleKey
+from ..types import Config, Memory, Problem, RuleKey
 from ..units import format_bytes, format_us
 
 UNKNOWN = "-"
@@ -46,11 +46,21 @@ def sizes_text(rule: Rule) -> str:
 
 
 def kind_text(key: RuleKey) -> str:
-    """``all_reduce float32 sum``: a key without its ranks."""
+    """``all_reduce float32 sum``, or ``broadcast, symmetric memory``: a key without its ranks."""
+    return _words(key) + _conditions(key)
+
+
+def _words(key: RuleKey) -> str:
     words = [key.collective.value]
     if key.dtype is not None and key.op_class is not None:
         words += [key.dtype.value, key.op_class.value]
     return " ".join(words)
+
+
+def _conditions(key: RuleKey) -> str:
+    """What is not as in most keys."""
+    memory = "" if key.memory is Memory.PRIVATE else f", {key.memory.value} memory"
+    return memory if key.max_error is None else f"{memory}, error up to {key.max_error:g}"
 
 
 def ranks_text(n_ranks: int) -> str:
@@ -60,7 +70,8 @@ def ranks_text(n_ranks: int) -> str:
 
 def problem_text(problem: Problem) -> str:
     """``all_reduce float32 sum 4MiB, 2 ranks``."""
-    return f"{kind_text(problem.key)} {format_bytes(problem.message_bytes)}, {ranks_text(problem.key.n_ranks)}"
+    key = problem.key
+    return f"{_words(key)} {format_bytes(problem.message_bytes)}, {ranks_text(key.n_ranks)}{_conditions(key)}"
 
 
 def percent_text(share: float | None) -> str:

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ..distil import Verdict
-from ..types import Problem, RuleKey, Trial
+from ..types import Memory, Problem, RuleKey, Trial
 from ..units import format_bytes, format_duration
 from .figures import (
     comparison_fields,
@@ -110,8 +110,13 @@ def _next_step(outcome: Outcome) -> str:
         return "autotune doctor says what on this host may be wrong"
     problem = max(outcome.verdicts.values(), key=_gain).problem
     call = f"{problem.key.collective.value} {format_bytes(problem.message_bytes)} --ranks {problem.key.n_ranks}"
-    dtype = "" if problem.key.dtype is None else f" --dtype {problem.key.dtype.value}"
-    return f"call autotune.select() in the job, which finds this table; ask why with: autotune explain {call}{dtype}"
+    if problem.key.dtype is not None:
+        call += f" --dtype {problem.key.dtype.value}"
+    if problem.key.memory is not Memory.PRIVATE:
+        call += f" --memory {problem.key.memory.value}"
+    if problem.key.max_error is not None:
+        call += f" --max-error {problem.key.max_error:g}"
+    return f"call autotune.select() in the job, which finds this table; ask why with: autotune explain {call}"
 
 
 def _gain(verdict: Verdict) -> float:

@@ -28,6 +28,7 @@ def communicator(
     *,
     group: str = "default",
     table: TuningTable | str | os.PathLike[str] | None = None,
+    max_error: float | None = None,
 ) -> Communicator:
     """Join a group of processes on this host; every rank calls it, and leaves with ``close()`` or ``with``.
 
@@ -36,6 +37,7 @@ def communicator(
         n_ranks: None for the environment's WORLD_SIZE.
         group: processes that give the same name meet; groups that exist at the same time have different names.
         table: as for ``select``. Rank 0's table is the group's.
+        max_error: as for ``select``, for all calls; None keeps them lossless.
 
     Raises:
         UsageError: no rank is given, or not one of the group.
@@ -57,6 +59,7 @@ def communicator(
             "AUTOTUNE_STAGING": str(settings.staging_bytes),
             "AUTOTUNE_SYMMETRIC": str(settings.symmetric_bytes),
             "AUTOTUNE_CHECK": str(int(settings.check)),
+            "max_error": str(max_error),
         },
         cores=os.sched_getaffinity(0),
         table_text=dump_table(mine),
@@ -68,7 +71,13 @@ def communicator(
 
     def config_for(collective: Collective, message_bytes: int, dtype: DType, op: ReduceOp, memory: Memory) -> Config:
         return selector.select(
-            collective, message_bytes=message_bytes, n_ranks=n_ranks, dtype=dtype, op=op, memory=memory
+            collective,
+            message_bytes=message_bytes,
+            n_ranks=n_ranks,
+            dtype=dtype,
+            op=op,
+            memory=memory,
+            max_error=max_error,
         ).config
 
     try:

@@ -46,7 +46,7 @@ class TuneReport:
         measured: decided, in this run or before an interruption.
         failed: no decision possible: the default, or every config, gave no right answer.
         not_measured: the time was out; the same command goes on with them.
-        failures: trials that ended in another state than OK.
+        failures: trials that ended in another state than OK; not those of lossy configs that were off by too much.
     """
 
     measured: tuple[Problem, ...]
@@ -156,6 +156,12 @@ def _report(
         measured=tuple(cell for cell in cells if states.get(cell) is CellState.DONE),
         failed=tuple(cell for cell in cells if states.get(cell) is CellState.FAILED),
         not_measured=tuple(cell for cell in cells if cell not in states),
-        failures=tuple(trial for trial in trials if trial.state is not TrialState.OK),
+        failures=tuple(trial for trial in trials if trial.state is not TrialState.OK and not _over_budget(trial)),
         elapsed_s=budget.elapsed_s,
+    )
+
+
+def _over_budget(trial: Trial) -> bool:
+    return (
+        trial.state is TrialState.INVALID and trial.problem.key.max_error is not None and trial.config.codec != "none"
     )

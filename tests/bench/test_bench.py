@@ -29,7 +29,7 @@ from autotune.topology.fingerprint import fingerprint
 from autotune.topology.graph import Topology
 from autotune.topology.links import Link, LinkKind, Provenance
 from autotune.topology.probes.linux import collect, parse
-from autotune.types import Collective, Config, DType, Problem, ReduceOp, SampleKind, TrialState
+from autotune.types import Collective, Config, DType, Memory, Problem, ReduceOp, SampleKind, TrialState
 
 RING = Config(algorithm="ring", segment_bytes=65536)
 TREE = Config(algorithm="tree", segment_bytes=65536)
@@ -141,6 +141,21 @@ def test_the_tuned_config_is_what_a_job_would_get() -> None:
         choice = Selector(source).select("all_reduce", message_bytes=cell.problem.message_bytes, n_ranks=4)
         assert (cell.entries[2].config, cell.entries[2].has_rule) == (choice.config, has_rule)
     assert outside.entries[2].config == defaults().lookup(Collective.ALL_REDUCE, 4, 4)
+
+
+def test_symmetric_memory_has_its_own_rules_and_defaults() -> None:
+    zero_copy = Config(algorithm="direct", segment_bytes=1 << 30, knobs=(("exchange", "zero_copy"),))
+    table = sample_table()
+    row = replace(table.defaults.rows[0], collective=Collective.ALL_REDUCE, from_bytes=0, config=zero_copy)
+    rows = (*table.defaults.rows, replace(row, memory=Memory.SYMMETRIC))
+    source = Source(table=replace(table, defaults=replace(table.defaults, rows=rows)), origin="the given table")
+    request = replace(REQUEST, sizes=(4096,), ranks=(4,), memory=Memory.SYMMETRIC)
+    competing = contenders(SimulatedBackend(), fixed_configs=[], with_default=False, source=source, op=ReduceOp.SUM)
+    (cell,) = cells_of(request, competing, "native")
+    assert cell.problem.key.memory is Memory.SYMMETRIC
+    assert [(entry.config, entry.has_rule) for entry in cell.entries] == [(zero_copy, False)]
+    (private,) = cells_of(replace(request, memory=Memory.PRIVATE), competing, "native")
+    assert [entry.has_rule for entry in private.entries] == [True]
 
 
 def test_a_host_without_a_table_has_no_tuned_config() -> None:

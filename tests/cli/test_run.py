@@ -12,6 +12,7 @@ from cli.session import Here, Shell
 from autotune.cli.tuning import _typed
 from autotune.runtime import Selector, open_table
 from autotune.table import load_table
+from autotune.types import Memory
 
 
 def test_a_run_leaves_a_table_that_a_job_finds(tuned: Shell) -> None:
@@ -44,6 +45,30 @@ def test_a_run_prints_map_table_and_next_step_and_its_progress_elsewhere(shell: 
     assert progress[0] == "reading the host"
     assert any(line.startswith("[0/4] all_reduce float32 sum, 2 ranks") for line in progress)
     assert any(line.startswith("[2/4] all_reduce float32 sum, 3 ranks") for line in progress)
+
+
+def test_symmetric_memory_is_tuned_benched_and_explained_like_private(shell: Shell) -> None:
+    words = ("--collective", "all_gather", "--sizes", "64K", "--ranks", "2", "--quick")
+    done = shell("run", *words, "--memory", "symmetric", "--memory", "private")
+    assert done.code == 0, done.err
+    assert {"all_gather, symmetric memory", "all_gather"} < set(done.out.splitlines())
+    (path,) = shell.tables
+    for memory in ("symmetric", "private"):
+        choice = Selector(open_table(path)).select("all_gather", message_bytes=65536, n_ranks=2, memory=memory)
+        assert choice.tuned
+    with shell.store() as store:
+        trials = store.trials()
+        zero_copy = {trial.problem.key.memory for trial in trials if ("exchange", "zero_copy") in trial.config.knobs}
+        assert zero_copy == {Memory.SYMMETRIC}
+        assert {trial.problem.key.memory for trial in trials} == set(Memory)
+        assert {trial.state.value for trial in trials} == {"ok"}
+    explained = shell("explain", "all_gather", "64K", "--ranks", "2", "--memory", "symmetric")
+    assert "all_gather 64KiB, 2 ranks, symmetric memory" in explained.out
+    assert "exchange=zero_copy" in explained.out
+    assert "zero_copy" not in shell("explain", "all_gather", "64K", "--ranks", "2").out
+    benched = shell("bench", *words[1:6], "--memory", "symmetric", "--tuned", "--rounds", "9", "--json")
+    (result,) = benched.document["results"]
+    assert (result["memory"], result["state"], result["n_wrong"], result["has_rule"]) == ("symmetric", "ok", 0, True)
 
 
 def test_a_run_adds_to_the_table_of_earlier_ones(shell: Shell) -> None:
@@ -87,6 +112,9 @@ def test_a_dry_run_says_what_would_be_measured_and_touches_nothing(here: Here, t
     assert document["collectives"] == ["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
     assert (document["ranks"], document["budget_s"], document["cells"]) == ([2], 120.0, 32)
     assert document["configs"] > document["cells"]
+    assert document["memory"] == ["private"]
+    both = here("run", "--dry-run", "--quick", "--ranks", "2", "--memory", "symmetric", "--memory", "private", "--json")
+    assert (both.document["memory"], both.document["cells"]) == (["symmetric", "private"], 64)
     text = here("run", "--dry-run", "--quick").out
     assert all(name in text for name in ("collectives", "sizes", "budget", "database"))
     assert list(tmp_path.iterdir()) == []
@@ -161,7 +189,8 @@ def test_explain_does_not_take_the_trials_of_another_run_for_those_of_the_rule(t
 @pytest.mark.parametrize("name", ["json", "yaml"])
 def test_an_exported_table_holds_the_same_decisions(tuned: Shell, tuned_here: Here, tmp_path: Path, name: str) -> None:
     printed = tuned_here("export", "--format", name)
-    assert (printed.code, printed.err) == (0, "")
+    assert printed.code == 0
+    assert ("AUTOTUNE_TABLE" in printed.err) == (name == "json"), "a JSON table is one that a job can be given"
     path = tmp_path / f"table.{name}"
     saved = tuned_here("export", "--format", name, "--output", str(path))
     assert (saved.code, saved.out) == (0, "")

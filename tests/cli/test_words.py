@@ -71,6 +71,11 @@ def test_unknown_types_and_operations_are_answered_with_the_nearest(
     here("explain", "all_reduce", "4MiB", "--ranks", "2", option, word).assert_refused(repr(word), nearest, code=2)
 
 
+def test_an_unknown_memory_is_answered_with_the_nearest(here: Here) -> None:
+    for words in (["run"], ["bench", "all_reduce"], ["explain", "all_reduce", "4MiB", "--ranks", "2"]):
+        here(*words, "--memory", "symetric").assert_refused("'symetric'", "symmetric", code=2)
+
+
 @pytest.mark.parametrize("rounds", ["8", "1001", "nine", ""])
 def test_rounds_are_nine_to_a_thousand(here: Here, rounds: str) -> None:
     here("bench", "all_reduce", f"--rounds={rounds}").assert_refused("rounds", "9", code=2)

@@ -220,7 +220,9 @@ def test_rules_name_trials_by_ids_that_are_never_given_out_twice(tmp_path: Path)
 @pytest.mark.parametrize(
     ("statement", "constraint"),
     [
-        ("UPDATE trials SET state = 'odd'", "trialstate"),
+        ("UPDATE trials SET state = 'odd', message = 'why'", "trialstate"),
+        ("UPDATE trials SET error = 0.1", "fidelity"),
+        ("UPDATE trials SET error = -0.1, density = 1", "fidelity"),
         ("UPDATE trials SET state = 'timeout'", "message"),
         ("UPDATE trials SET message = 'why'", "message"),
         ("UPDATE trials SET wrong_rank = 1", "wrong"),

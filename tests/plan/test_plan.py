@@ -145,3 +145,18 @@ def test_a_wrong_word_is_answered_with_the_nearest_right_one(word: str, remedy: 
     with pytest.raises(UsageError, match=f"unknown collective '{word}'") as caught:
         parse_collective(word)
     assert caught.value.remedy.startswith(remedy)
+
+
+def test_an_error_budget_is_for_what_computes_and_part_of_the_plan_only_where_given() -> None:
+    plan = Plan(collectives=(Collective.ALL_REDUCE, Collective.BROADCAST), sizes=(64,), ranks=(2,))
+    budgeted = plan.override(max_error=0.1, data="normal")
+    assert "max_error" not in plan.canonical
+    assert len({plan.digest, budgeted.digest, budgeted.override(data="laplace").digest}) == 3
+    keys = {problem.key.collective: problem.key.max_error for problem in budgeted.problems()}
+    assert keys == {Collective.ALL_REDUCE: 0.1, Collective.BROADCAST: None}
+    with pytest.raises(UsageError, match="none of the plan's collectives does that"):
+        replace(budgeted, collectives=(Collective.BROADCAST,))
+    with pytest.raises(UsageError, match="product"):
+        replace(budgeted, op=ReduceOp.PROD)
+    with pytest.raises(ValueError, match="one without the other"):
+        replace(plan, max_error=0.1)

@@ -10,7 +10,7 @@ from table_strategies import defaults, sample_table
 from autotune.report.explanation import Explanation, Proof, explain_choice, rule_for
 from autotune.report.explanation_view import explanation_document, explanation_view
 from autotune.table import Rule, TuningTable
-from autotune.types import Config, Evidence, Trial
+from autotune.types import Config, Evidence, Fidelity, Trial
 
 PROBLEM = a_problem(1 << 20)
 DEFAULT = defaults().lookup(PROBLEM.key.collective, 2, PROBLEM.message_bytes)
@@ -150,3 +150,39 @@ def test_the_document_holds_what_the_text_says() -> None:
     assert (first["n_race_samples"], first["n_confirm_samples"], first["n_steady_samples"]) == (12, 12, 3)
     assert first["low_us"] <= first["median_us"] <= first["high_us"]
     assert document["candidates"][-1]["state"] == "wrong_result"
+
+
+def test_a_lossy_choice_says_its_bound_and_what_was_measured() -> None:
+    coded = Config(algorithm="ring", segment_bytes=65536, codec="int8")
+    problem = replace(PROBLEM, key=replace(PROBLEM.key, max_error=0.05))
+    trial = replace(a_trial(2, problem, coded, 9.0, confirm=ROUNDS), fidelity=Fidelity(error=0.0071, density=0.984))
+    explanation = explain_choice(
+        problem,
+        config=coded,
+        reason="measured",
+        rule=None,
+        proof=Proof(trials=(a_trial(1, problem, DEFAULT, 13.0, confirm=ROUNDS), trial), note=""),
+        table=a_table(TREE),
+        reference=RING,
+    )
+    text = " ".join(" ".join(lines(explanation_view(explanation))).split())
+    assert "in 2 encodings; on the data 0.0071 of the result's norm, at a density of 0.984" in text
+    error = explanation_document(explanation)["error"]
+    assert (error["encodings"], error["measured"], error["density"]) == (2, 0.0071, 0.984)
+    assert explanation_document(explained(TREE, the_trials(10.0)))["error"] is None
+    without = replace(explanation, candidates=())
+    assert explanation_document(without)["error"] == {**error, "measured": None, "density": None}
+
+
+def test_the_rule_of_the_largest_budget_within_the_calls_is_explained() -> None:
+    table = a_table(TREE)
+    (rule,) = table.rules[PROBLEM.key]
+    coded = Config(algorithm="ring", segment_bytes=65536, codec="int8")
+    lossy = replace(PROBLEM.key, max_error=0.01)
+    table = replace(table, rules={**table.rules, lossy: (replace(rule, config=coded),)})
+    for budget, wanted in ((None, TREE), (0.001, TREE), (0.01, coded), (0.1, coded)):
+        found = rule_for(table, replace(PROBLEM, key=replace(PROBLEM.key, max_error=budget)))
+        assert found is not None
+        assert found.config == wanted
+    asked = replace(PROBLEM, key=lossy)
+    assert rule_for(table, asked, TREE) == rule

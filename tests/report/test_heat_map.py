@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from report.made import DIRECT, RING, TREE, a_key, a_problem, a_verdict, lines
 
 from autotune.report.heat_map import heat_map
-from autotune.types import Collective, DType
+from autotune.types import Collective, DType, Memory
 
 
 def test_a_block_shows_config_gain_over_the_default_and_over_the_ring() -> None:
@@ -48,6 +49,21 @@ def test_a_config_that_is_no_better_is_not_called_one() -> None:
     assert verdict.is_default
     row = lines(heat_map({problem: verdict}, keys=(a_key(),), sizes=(1024,), width=100))[-1]
     assert row.split() == ["1KiB", "ring", "=", "1.00x"]
+
+
+def test_both_kinds_of_memory_have_blocks_of_their_own() -> None:
+    private, shared = a_key(2), replace(a_key(2), memory=Memory.SYMMETRIC)
+    verdicts = [
+        a_verdict(a_problem(1024, private), RING, gain=1.0),
+        a_verdict(a_problem(1024, shared), DIRECT, gain=1.6),
+    ]
+    shown = heat_map({v.problem: v for v in verdicts}, keys=(private, shared), sizes=(1024,), width=100)
+    found = lines(shown)
+    assert [line for line in found if line.startswith("all_reduce")] == [
+        "all_reduce float32 sum",
+        "all_reduce float32 sum, symmetric memory",
+    ]
+    assert found[-1].split() == ["1KiB", "direct", "1.60x", "1.60x"]
 
 
 def test_collectives_and_types_have_blocks_of_their_own_in_the_order_of_the_plan() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from report.made import DIRECT, RING, a_failure, a_key, a_problem, a_verdict, lines
 
 from autotune.report.outcome import Outcome, outcome_document, outcome_view
+from autotune.types import Collective, Memory
 
 SMALL, LARGE = a_problem(1024), a_problem(65536)
 DONE = Outcome(
@@ -35,6 +36,15 @@ def test_the_end_says_where_the_table_is_and_what_to_do_next() -> None:
     assert trials.split(None, 1) == ["trials", "/data/trials.sqlite, session 7, 1:15"]
     assert table.split(None, 1) == ["table", f"{DONE.table} (2 cells decided, 1 better than the default)"]
     assert next_step.endswith("autotune explain all_reduce 64KiB --ranks 2 --dtype float32")
+
+
+def test_the_next_step_names_what_is_not_as_usual() -> None:
+    key = replace(a_key(2, Collective.BROADCAST), memory=Memory.SYMMETRIC)
+    problem = a_problem(1024, key)
+    found = shown(replace(DONE, keys=(key,), verdicts={problem: a_verdict(problem, RING, gain=1.0)}))
+    assert found[-1].endswith("autotune explain broadcast 1KiB --ranks 2 --memory symmetric")
+    missing = shown(replace(DONE, not_measured=(problem,)))
+    assert "  broadcast, symmetric memory, 2 ranks  1KiB" in missing
 
 
 def test_a_run_that_went_on_says_so() -> None:
