@@ -24,7 +24,7 @@ from ..types import Collective, Config, DType, Memory, ReduceOp
 from . import _native
 from .buffers import elements, like, named, numpy_dtype, op_of
 from .calls import DTYPE_NUMBER, Calls, Shape
-from .feedback import ErrorFeedback
+from .feedback import ErrorFeedback, run_with_feedback
 from .splits import agreed_counts
 from .symmetric import PRIVATE, Placing, SymmetricMemory
 
@@ -222,7 +222,7 @@ class Communicator:
         target = array if out is None else out
         if feedback is not None or name is not None:
             call = self._call(Collective.ALL_REDUCE, array, dtype, op, 0, config, None, None)
-            self._run_with_feedback(call, array, target, op, dtype, feedback, name)
+            run_with_feedback(self.group, call, array, target, op, dtype, feedback, name)
             return target
         self.group.run(self._call(Collective.ALL_REDUCE, array, dtype, op, 0, config, array, target), array, target)
         return target
@@ -264,29 +264,10 @@ class Communicator:
         """
         if feedback is not None or name is not None:
             call = self._call(Collective.REDUCE_SCATTER, out, dtype, op, 0, config, None, None)
-            self._run_with_feedback(call, array, out, op, dtype, feedback, name)
+            run_with_feedback(self.group, call, array, out, op, dtype, feedback, name)
             return out
         self.group.run(self._call(Collective.REDUCE_SCATTER, out, dtype, op, 0, config, array, out), array, out)
         return out
-
-    def _run_with_feedback(
-        self,
-        call: _native.Call,
-        array: Buffer,
-        out: Buffer,
-        op: ReduceOp | str,
-        dtype: DType | str | None,
-        feedback: ErrorFeedback | None,
-        name: str | None,
-    ) -> None:
-        if feedback is None or name is None:
-            raise UsageError("of feedback and name only one is given", remedy="give both, or neither")
-        if op_of(op) not in (ReduceOp.SUM, ReduceOp.AVG):
-            raise UsageError(f"error feedback for {op_of(op).value}", remedy="use it for sum or avg")
-        kind, count = elements(array, dtype)
-        self.group.check(call, array, out)  # from here on the residual is in the contribution, and may not get lost
-        contribution = feedback.corrected(name, array, kind)
-        self.group.run_collecting(call, contribution, out, feedback.residual(name, count, kind))
 
     def broadcast(
         self, array: Buffer, root: int = 0, *, dtype: DType | str | None = None, config: Config | None = None

@@ -2,8 +2,8 @@
 
 In:  a name for the buffer, chosen by the caller, and the contribution. Out: the contribution plus what was dropped in
      earlier calls of that name; and the array into which the executor adds what this rank drops in this call.
-May not touch: ranks, schedules, the table. A residual belongs to elements, not to messages, so it survives a change of
-algorithm, segment size or codec.
+May not touch: schedules, the table; only `run_with_feedback` touches a group. A residual belongs to elements, not to
+messages, so it survives a change of algorithm, segment size or codec.
 
 A call goes like this; in the middle the executor does its part:
 
@@ -25,11 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..types import DType
-from .buffers import elements, like
+from ..types import DType, ReduceOp
+from .buffers import elements, like, op_of
 from .codecs import FLOAT_TYPES, Codec, CodecKind
 
 if TYPE_CHECKING:
+    from . import _native
     from .buffers import Buffer
 
 Array = NDArray[Any]
@@ -117,3 +118,29 @@ class ErrorFeedback:
         if name not in self._entries:
             known = ", ".join(map(repr, self._entries)) or "none yet"
             raise UsageError(f"error feedback has no buffer {name!r}", remedy=f"it knows: {known}")
+
+
+def run_with_feedback(
+    group: _native.Group,
+    call: _native.Call,
+    array: Buffer,
+    out: Buffer,
+    op: ReduceOp | str,
+    dtype: DType | str | None,
+    feedback: ErrorFeedback | None,
+    name: str | None,
+) -> None:
+    """One reduction whose contribution is corrected, and whose residual collects what this rank drops.
+
+    Raises:
+        UsageError: feedback without a name or the reverse, another operation than sum and avg, or buffers that the call
+            cannot have; the residual is as it was then.
+    """
+    if feedback is None or name is None:
+        raise UsageError("of feedback and name only one is given", remedy="give both, or neither")
+    if op_of(op) not in (ReduceOp.SUM, ReduceOp.AVG):
+        raise UsageError(f"error feedback for {op_of(op).value}", remedy="use it for sum or avg")
+    kind, count = elements(array, dtype)
+    group.check(call, array, out)  # from here on the residual is in the contribution, and may not get lost
+    contribution = feedback.corrected(name, array, kind)
+    group.run_collecting(call, contribution, out, feedback.residual(name, count, kind))

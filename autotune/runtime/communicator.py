@@ -14,6 +14,7 @@ from ..errors import UsageError
 from ..settings import Settings, read
 from ..table import TuningTable, dump_table, parse_table
 from ..types import Collective, Config, DType, Memory, ReduceOp
+from .arguments import error_budget
 from .rendezvous import meet
 from .selector import Selector
 from .source import find_table, open_table
@@ -40,12 +41,13 @@ def communicator(
         max_error: as for ``select``, for all calls; None keeps them lossless.
 
     Raises:
-        UsageError: no rank is given, or not one of the group.
-        CommunicatorError: a rank is missing after AUTOTUNE_TIMEOUT, or differs in version, table or settings.
+        UsageError: no rank is given, or not one of the group; an error budget that is none.
+        CommunicatorError: a rank is missing after AUTOTUNE_TIMEOUT, or differs in version, table, settings or budget.
     """
     from ..kernels import Communicator, create_segment
     from ..topology.memory_left import memory_left
 
+    max_error = None if max_error is None else error_budget(max_error)
     settings = read()
     rank, n_ranks = _identity(rank, n_ranks, settings)
     mine = (find_table(settings) if table is None else open_table(table)).table

@@ -32,7 +32,7 @@ struct Call {
   std::uint64_t record[9];        // words of CallRecord between the tag and the places
   std::size_t input_elements, output_elements;  // of this rank; 0 where it has none
 
-  // Throws BadArgument: no outbox holds it, or a codec that cannot carry the type or is not what the program was made for.
+  // Throws BadArgument: no outbox holds it, or a codec that cannot carry the type or that the program is not made for.
   static Call make(std::shared_ptr<const Program> program, Collective collective, DType dtype, Op op, int root,
                    const std::string& algorithm, std::size_t count, std::size_t segment_bytes, int max_in_flight,
                    bool stream, bool stream_outbox, std::size_t half_bytes,

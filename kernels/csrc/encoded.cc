@@ -54,7 +54,8 @@ std::optional<int> Transcoder::execute_block(const Call& call, const Instruction
   for (std::size_t first = 0; first < block.encoded; first += kTile) {
     const std::size_t length = std::min(kTile, block.encoded - first), real = block.real(first, length);
     // Where no more happens to the result, it is made where it stays.
-    char* const end = memory && !stream && real == length && (passed_on || !outbox) ? memory + first * block.item : nullptr;
+    char* const here = memory ? memory + first * block.item : nullptr;
+    char* const end = !stream && real == length && (passed_on || !outbox) ? here : nullptr;
     for (int k = 0; k < op.n_sources; k++) {
       void* const room = op.n_sources == 1 && end ? end : tile(k);
       values_[static_cast<std::size_t>(k)] = gather(block, k, first, length, room);
@@ -67,7 +68,7 @@ std::optional<int> Transcoder::execute_block(const Call& call, const Instruction
       value = room;
     }
     if (outbox && !passed_on) value = send(call, op, block, stream, first, length, value, sent);
-    if (memory && value != memory + first * block.item) put(stream, memory + first * block.item, value, real * block.item);
+    if (here && value != here) put(stream, here, value, real * block.item);
   }
   if (outbox && passed_on) put(call.stream_outbox, outbox, block.source(0), decoders_[0].used());
   return std::nullopt;
@@ -84,10 +85,10 @@ const void* Transcoder::gather(const Block& block, int source, std::size_t first
   return tile;
 }
 
-// Encodes a tile into the message, behind the `sent` bytes that are there. Returns what its readers will decode, if that
-// is of use here.
-const char* Transcoder::send(const Call& call, const Instruction& op, const Block& block, bool stream, std::size_t first,
-                             std::size_t length, const char* value, std::size_t& sent) {
+// Encodes a tile into the message, behind the `sent` bytes that are there. Returns what its readers will decode, where
+// that is of use here.
+const char* Transcoder::send(const Call& call, const Instruction& op, const Block& block, bool stream,
+                             std::size_t first, std::size_t length, const char* value, std::size_t& sent) {
   // In own memory first: memcpy is the fastest way into lines that peers have read (group.cc).
   const std::size_t bytes = call.codec->encode(value, length, wire_);
   put(call.stream_outbox, block.outbox() + sent, wire_, bytes);

@@ -27,7 +27,7 @@ struct EncodedOperands {
   char* outbox;                // in the message, from the first block on; null for nowhere
   char* residual;              // of the first element; null where nothing is collected
   std::size_t elements;        // in memory, of all blocks together
-  std::size_t encoded;         // in messages: more where all_to_all_v has a shorter part, and zeros travel in their place
+  std::size_t encoded;         // in messages: more where all_to_all_v has a shorter part, behind which zeros travel
   std::size_t pitch;           // elements from one block to the next
   std::size_t piece_bytes;     // of a message, from one block to the next
 };

@@ -283,6 +283,12 @@ def test_a_segment_for_no_possible_group(n: int) -> None:
         create_segment(n, STAGING_BYTES, 0)
 
 
+def test_more_symmetric_memory_than_a_process_can_address() -> None:
+    with pytest.raises(UsageError, match="for each of 64 ranks cannot be addressed") as caught:
+        create_segment(64, STAGING_BYTES, 1 << 41)
+    assert "AUTOTUNE_SYMMETRIC" in caught.value.remedy
+
+
 def test_nobody_can_shrink_a_segment_under_its_ranks() -> None:
     fd = create_segment(2, STAGING_BYTES, SYMMETRIC_BYTES)
     try:

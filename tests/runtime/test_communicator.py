@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from table_strategies import ALL_REDUCE_4, kept
 
+from autotune.runtime import open_table
 from autotune.table import save_table, shipped_table
 from autotune.types import Config
 
@@ -119,6 +120,23 @@ def test_the_shipped_rules_carry_out_every_collective(n: int, host: Host) -> Non
     assert host.sockets() == []
 
 
+def test_lossy_rules_are_for_groups_with_an_error_budget(host: Host, table: Path, tmp_path: Path) -> None:
+    found = open_table(table).table
+    (key,) = found.rules
+    coded = Config(algorithm="ring", segment_bytes=1024, codec="threshold(0.0)")
+    path = tmp_path / "lossy.json"
+    lossy = {replace(key, max_error=0.01): (kept(8, 1 << 20, coded),)}
+    save_table(replace(found, rules={**found.rules, **lossy}), path)
+    slices = {}
+    for budget in (None, 0.001, 0.01):
+        answers = host.run([{**rank, "max_error": budget} for rank in numbered(2, table=str(path))])
+        assert [answer["sums"] for answer in answers] == [[3.0, 3.0]] * 2
+        slices[budget] = answers[0]["slices"]
+    assert slices[None] == slices[0.001] > slices[0.01]
+    answers = host.run([{**rank, "max_error": 0.1 + rank["rank"]} for rank in numbered(2)])
+    assert all("max_error" in answer["message"] for answer in answers)
+
+
 def test_rank_and_size_come_from_the_environment(host: Host) -> None:
     environ = [{"RANK": str(rank), "WORLD_SIZE": "2"} for rank in (1, 0)]
     assert [answer["rank"] for answer in host.run([{}, {}], environ)] == [1, 0]
@@ -132,6 +150,7 @@ def test_rank_and_size_come_from_the_environment(host: Host) -> None:
         ({}, {"RANK": "x", "WORLD_SIZE": "2"}, "RANK is 'x'"),
         ({"rank": 2, "n_ranks": 2}, {}, "rank 2 is not in a group of 2"),
         ({"rank": 0, "n_ranks": 1, "group": "a b"}, {}, "group name 'a b'"),
+        ({"rank": 0, "n_ranks": 1, "max_error": 0}, {}, "max_error 0 is not a relative error"),
         ({"rank": 0, "n_ranks": 1}, {"AUTOTUNE_CHECK": "yes"}, "AUTOTUNE_CHECK is 'yes'"),
         ({"rank": 0, "n_ranks": 1}, {"AUTOTUNE_STAGING": "1"}, "AUTOTUNE_STAGING is '1'"),
         ({"rank": 0, "n_ranks": 1}, {"AUTOTUNE_TIMEOUT": "soon"}, "AUTOTUNE_TIMEOUT"),

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <new>
 #include <string>
 #include <vector>
@@ -110,6 +111,73 @@ void mismatches(const Programs& programs, RanksAre kind, int n) {
   }
 }
 
+// A zero-copy call over the given places of symmetric memory.
+class SharedCall {
+ public:
+  SharedCall(const Programs& programs, Exchange exchange, Collective kind = Collective::AllReduce)
+      : algorithm_(find(programs, kind, "direct", 2, 0, exchange)) {
+    arguments_.count = kCount;
+  }
+
+  static constexpr std::size_t kCount = 1000, kBytes = 4000;
+
+  void run(Group& group, const char* input, char* output) const {
+    group.run(make_call(algorithm_, group.rank(), arguments_, group.half_bytes()), input, output);
+  }
+
+ private:
+  const Algorithm& algorithm_;
+  Arguments arguments_;
+};
+
+// What a rank finds out alone costs nothing: nobody has been told of the call.
+void unusable_buffers(const Programs& programs, RanksAre kind) {
+  const SharedCall apart(programs, Exchange::ZeroCopy), in_place(programs, Exchange::InPlace);
+  const SharedCall broadcast(programs, Exchange::ZeroCopy, Collective::Broadcast);
+  run_ranks_well(kind, 2, Scene(programs, kind, 2).options_, [&](Group& group) {
+    std::vector<char> outside(SharedCall::kBytes);
+    char *const input = group.heap(), *const output = input + 8192, *const end = input + group.heap_bytes();
+    const auto check = [&](const SharedCall& call, const char* from, char* to, const char* what) {
+      const std::string text = thrown_by([&] { call.run(group, from, to); });
+      CHECK(contains(text, what), "\"" + text + "\" instead of: " + what);
+    };
+    check(apart, outside.data(), output, "input is not in this rank's symmetric memory");
+    check(apart, input, outside.data(), "output is not in this rank's symmetric memory");
+    check(apart, input, end - SharedCall::kBytes + 1, "output is not in this rank's symmetric memory");
+    check(apart, input, input, "made for buffers that are not in place");
+    check(in_place, input, output, "made for buffers that are in place");
+    if (group.rank() == 0) check(broadcast, input, output, "two buffers");
+    CHECK(contains(thrown_by([&] { group.forget(group.heap_bytes(), 1); }), "symmetric memory ends"), "beyond the end");
+    apart.run(group, input, output);
+    in_place.run(group, input, input);
+    std::memset(output, 7, SharedCall::kBytes);
+    group.forget(8192, 4096);
+    for (std::size_t i = 0; i < 4096; i++) CHECK(output[i] == 0, "a page that was given back");
+  });
+}
+
+void different_buffers(const Programs& programs, RanksAre kind) {
+  const SharedCall apart(programs, Exchange::ZeroCopy), in_place(programs, Exchange::InPlace);
+  const auto differ_in = [&](const char* field, auto odd) {
+    Scene scene(programs, kind, 2);
+    scene.all_fail({"ranks 0 and 1 disagree at call 2 in: " + std::string(field)}, [&](Group& group) {
+      char *const input = group.heap(), *const output = input + 8192;
+      apart.run(group, input, output);
+      if (group.rank() == 1) odd(group, input, output);
+      else apart.run(group, input, output);
+    });
+  };
+  differ_in("place in symmetric memory", [&](Group& g, char* in, char* out) { apart.run(g, in, out + 64); });
+  differ_in("place in symmetric memory", [&](Group& g, char* in, char* out) { apart.run(g, in + 1, out); });
+  differ_in("in place or not", [&](Group& g, char* in, char*) { in_place.run(g, in, in); });
+  differ_in("exchange", [&](Group& group, char* in, char* out) {
+    Arguments same;
+    same.count = SharedCall::kCount;
+    const Algorithm& staged = find(programs, Collective::AllReduce, "direct", 2);
+    group.run(make_call(staged, group.rank(), same, group.half_bytes()), in, out);
+  });
+}
+
 // A counter that ranks share, be they threads or processes.
 class Counter {
  public:
@@ -211,6 +279,8 @@ void wake(const Programs& programs, RanksAre kind) {
 
 void test_failures(const Programs& programs, RanksAre kind) {
   for (int n : {2, 3}) mismatches(programs, kind, n);
+  unusable_buffers(programs, kind);
+  different_buffers(programs, kind);
   wake(programs, kind);
   hang(programs, kind);
   leave(programs, kind);

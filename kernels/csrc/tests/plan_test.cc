@@ -81,6 +81,26 @@ void check_random_plans(const Programs& programs, std::uint64_t seed) {
   }
 }
 
+// With a codec, a slot holds what a message may encode to, and the cut is the same.
+void check_encoded(const Programs& programs) {
+  const Codec codec({CodecKind::Int8, 0}, DType::Float32);
+  for (const Algorithm& algorithm : programs) {
+    if (algorithm.exchange != Exchange::Encoded) continue;
+    const Program& program = *algorithm.programs[0];
+    for (std::size_t count : {0, 1, 1000, 70'000}) {
+      const Plan plain = Plan::derive(program, count, DType::Float32, 4096, 1 << 20, 4);
+      const Plan plan = Plan::derive(program, count, DType::Float32, 4096, 1 << 20, 4, &codec);
+      const std::string about = describe(algorithm, plan);
+      CHECK(plan.slices == plain.slices && plan.slice == plain.slice && plan.last_pitch == plain.last_pitch, about);
+      CHECK(plan.piece_bytes == codec.limit(plan.block_limit) && plan.last_piece_bytes <= plan.piece_bytes, about);
+      CHECK(!plan.fits_in_line, about);
+      CHECK(plan.slot_bytes >= static_cast<std::size_t>(program.piece_blocks) * plan.piece_bytes, about);
+      CHECK(plan.window * plan.in_flight * plan.slot_bytes <= 1 << 20, about);
+      check_slots(algorithm, plan);
+    }
+  }
+}
+
 void check_extremes(const Programs& programs) {
   const Algorithm& ring = find(programs, Collective::AllReduce, "ring", 4);
   const std::size_t large = std::size_t{1} << 42;
@@ -136,6 +156,7 @@ struct Place {
 // The words of a program of rank 0 of 2 with one level of one instruction. As it is here, everything is right.
 struct Words {
   int vertical = 0, scratch = 2, pieces = 3, zero_copy = 0, in_place = 0, shares_input = 0, shares_output = 0;
+  int lossy = 0, charged = 0;  // 1 + the block
   unsigned destinations = kToOutput | kToOutbox;
   int memory = 2, piece = 1, width = 2, block = 2;
   std::vector<Place> sources = {{Space::Input, 0, 2}}, stores = {};
@@ -143,12 +164,13 @@ struct Words {
 
   std::vector<std::int64_t> all() const {
     //                                rank blocks                     sync
-    std::vector<std::int64_t> words{2, 0, 4, vertical, scratch, pieces, 1, zero_copy, in_place, shares_input, shares_output, 0};
+    std::vector<std::int64_t> words{2,        0,        4,            vertical,      scratch, pieces, 1, zero_copy,
+                                    in_place, shares_input, shares_output, lossy};
     const auto add = [&](std::initializer_list<std::int64_t> more) { words.insert(words.end(), more); };
     add({1, 1});        // a reader
     add({0});           // final waits
     add({1, 1, 1});     // levels, instructions, posts
-    add({destinations, memory, piece, width, block, 0, 0, 0});
+    add({destinations, memory, piece, width, block, 0, charged, 0});
     for (const std::vector<Place>& places : {sources, stores}) {
       add({static_cast<std::int64_t>(places.size())});
       for (const Place& place : places) add({static_cast<std::int64_t>(place.space), place.rank, place.index});
@@ -188,12 +210,18 @@ void check_meaning() {
   check_refused(staged, "shared input without zero copy", [](Words& words) { words.shares_input = 1; });
   check_refused(staged, "shared output without zero copy", [](Words& words) { words.shares_output = 1; });
   check_refused(staged, "no source without zero copy", [](Words& words) { words.sources.clear(); });
+  check_refused(staged, "a charge without a codec", [](Words& words) { words.charged = 1; });
+  Words encoded;
+  encoded.lossy = 1, encoded.charged = 1 + 2;
+  check_refused(encoded, "a charge beyond the end", [](Words& words) { words.charged = 1 + 3; });
+  check_refused(encoded, "a charge where nothing is sent", [](Words& words) { words.destinations = kToOutput; });
   Words shared;
   shared.zero_copy = shared.shares_input = shared.shares_output = 1;
   shared.destinations = kToOutput | kBeforePost;
   shared.sources = {{Space::Input, 0, 2}, {Space::PeerInput, 1, 2}};
   shared.stores = {{Space::PeerOutput, 1, 2}};
   shared.waits = {1};
+  check_refused(shared, "a codec with zero copy", [](Words& words) { words.lossy = 1; });
   check_refused(shared, "a message with zero copy", [](Words& words) { words.destinations |= kToOutbox; });
   check_refused(shared, "a peer's message with zero copy", [](Words& w) { w.sources[1] = {Space::Peer, 1, 1}; });
   check_refused(shared, "an input that is not shared", [](Words& words) { words.shares_input = 0; });
@@ -211,6 +239,7 @@ void check_meaning() {
 
 void test_plans(const Programs& programs, std::uint64_t seed) {
   check_random_plans(programs, seed);
+  check_encoded(programs);
   check_extremes(programs);
   check_loading(programs);
   check_widths();

@@ -2,6 +2,7 @@
 #include "programs.h"
 
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "check.h"
@@ -13,6 +14,7 @@ namespace {
 Exchange exchange_named(const std::string& word) {
   if (word == "zero_copy") return Exchange::ZeroCopy;
   if (word == "in_place") return Exchange::InPlace;
+  if (word == "encoded") return Exchange::Encoded;
   CHECK(word == "staged", word);
   return Exchange::Staged;
 }
@@ -51,9 +53,11 @@ const Algorithm& find(const Programs& programs, Collective collective, const std
 }
 
 Call make_call(const Algorithm& algorithm, int rank, const Arguments& arguments, std::size_t half_bytes) {
+  const bool encoded = algorithm.exchange == Exchange::Encoded;
   return Call::make(algorithm.programs[static_cast<std::size_t>(rank)], algorithm.collective, arguments.dtype,
                     arguments.op, algorithm.root, algorithm.name, arguments.count, arguments.segment_bytes,
-                    arguments.in_flight, arguments.stream, arguments.stream_outbox, half_bytes);
+                    arguments.in_flight, arguments.stream, arguments.stream_outbox, half_bytes,
+                    encoded ? std::optional(CodecSpec{CodecKind::Threshold, 0}) : std::nullopt);
 }
 
 }  // namespace autotune::test

@@ -10,8 +10,12 @@
 
 namespace autotune::test {
 
-// How a program exchanges blocks. InPlace is zero copy too.
-enum class Exchange { Staged, ZeroCopy, InPlace };
+// How a program exchanges blocks. InPlace is zero copy too; Encoded is staged, for calls with a codec.
+enum class Exchange { Staged, ZeroCopy, InPlace, Encoded };
+
+inline bool shares_buffers(Exchange exchange) {
+  return exchange == Exchange::ZeroCopy || exchange == Exchange::InPlace;
+}
 
 // One algorithm of a collective over n ranks with a root: a program for each rank.
 struct Algorithm {
@@ -43,6 +47,7 @@ struct Arguments {
   bool stream_outbox = false;
 };
 
+// Encoded programs get threshold(0), which drops only zeros: results stay exact.
 Call make_call(const Algorithm& algorithm, int rank, const Arguments& arguments, std::size_t half_bytes);
 
 }  // namespace autotune::test

@@ -44,6 +44,10 @@ Drawn draw(Random& random, const std::vector<const Algorithm*>& algorithms) {
   Arguments& arguments = call.arguments;
   arguments.dtype = static_cast<DType>(between(random, 0, kDTypes - 1));
   arguments.op = static_cast<Op>(between(random, 0, kOps - 1));
+  if (call.algorithm->exchange == Exchange::Encoded) {  // only floating types, and no products
+    arguments.dtype = static_cast<DType>(between(random, 0, kFloatTypes - 1));
+    if (arguments.op == Op::Prod) arguments.op = Op::Avg;
+  }
   arguments.segment_bytes = kSegments[between(random, 0, 5)];
   arguments.count = draw_count(random, arguments.segment_bytes, item_bytes(arguments.dtype));
   arguments.in_flight = static_cast<int>(between(random, 1, 8));
@@ -51,6 +55,7 @@ Drawn draw(Random& random, const std::vector<const Algorithm*>& algorithms) {
   arguments.stream_outbox = between(random, 0, 2) == 0;
   switch (call.algorithm->exchange) {
     case Exchange::Staged:
+    case Exchange::Encoded:
       call.in_place = call.algorithm->collective != Collective::AllToAll && between(random, 0, 1) == 0;
       break;
     case Exchange::ZeroCopy: call.in_place = call.algorithm->collective == Collective::Broadcast; break;
@@ -69,7 +74,7 @@ constexpr char kUntouched = '\xA5';
 class Buffers {
  public:
   Buffers(Group& group, const Drawn& call, const std::vector<char>& filled, std::size_t output_bytes) {
-    const bool shared = call.algorithm->exchange != Exchange::Staged;
+    const bool shared = shares_buffers(call.algorithm->exchange);
     output_memory_ = Block(group, call, shared ? call.place : kNowhere, output_bytes);
     input_memory_ = Block(group, call, shared ? call.place + output_memory_.bytes() : kNowhere, filled.size());
     input = input_memory_.data();
@@ -137,7 +142,9 @@ void make(Group& group, const Drawn& drawn, int number) {
   const std::vector<char> wanted = output_of(algorithm.collective, arguments.dtype, arguments.op, n, rank,
                                              algorithm.root, arguments.count, drawn.seed);
   const Buffers buffers(group, drawn, filled, call.output_elements * item_bytes(arguments.dtype));
-  group.run(call, buffers.input, buffers.output);
+  // What is dropped are zeros.
+  std::vector<char> residual(call.codec ? call.input_elements * residual_bytes(arguments.dtype) : 0);
+  group.run(call, buffers.input, buffers.output, nullptr, call.codec ? residual.data() : nullptr);
   const std::string about = "call " + std::to_string(number) + " on rank " + std::to_string(rank) + " of " +
                             std::to_string(n) + ": " + algorithm.name + ", collective " +
                             std::to_string(static_cast<int>(algorithm.collective)) + ", exchange " +
@@ -147,6 +154,7 @@ void make(Group& group, const Drawn& drawn, int number) {
                             std::to_string(arguments.count) + ", segment " + std::to_string(arguments.segment_bytes);
   CHECK(wanted.empty() || std::memcmp(buffers.output, wanted.data(), wanted.size()) == 0, about);
   CHECK(buffers.guards_whole(), about);
+  CHECK(std::all_of(residual.begin(), residual.end(), [](char byte) { return byte == 0; }), about);
   const bool shared = buffers.input >= buffers.output && buffers.input < buffers.output + wanted.size();
   const bool holds = buffers.output >= buffers.input && buffers.output < buffers.input + filled.size();
   CHECK(shared || holds || filled.empty() || std::memcmp(buffers.input, filled.data(), filled.size()) == 0, about);

@@ -2,7 +2,7 @@
 
 One line for each rank of each (collective, algorithm, number of ranks, root, exchange):
 collective number, algorithm, ranks, rank, root, exchange, and the words of Program.flatten(). Exchanges are staged,
-zero_copy, and in_place, which is zero copy too.
+encoded, zero_copy, and in_place, which is zero copy too.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from pathlib import Path
 
 from autotune.kernels.compiler import compile_program
 from autotune.kernels.program import Program
-from autotune.kernels.schedules.registry import build, names
 from autotune.kernels.schedules.ir import Schedule
+from autotune.kernels.schedules.registry import build, names
+from autotune.kernels.schedules.wire import codec_legality
 from autotune.kernels.zero_copy import NotZeroCopy, compile_zero_copy
 from autotune.types import Collective
 
@@ -39,6 +40,9 @@ def exchanges(
 ) -> Iterator[tuple[str, Sequence[Program]]]:
     """All ranks' programs for every exchange that the schedule can do."""
     yield "staged", [compile_program(collective, schedule, rank, order) for rank in range(schedule.n)]
+    if codec_legality(collective, schedule) is None:
+        programs = [compile_program(collective, schedule, rank, order, lossy=True) for rank in range(schedule.n)]
+        yield "encoded", programs
     for exchange in ("zero_copy", "in_place"):
         try:
             yield exchange, compile_zero_copy(collective, schedule, order, in_place=exchange == "in_place")
