@@ -20,8 +20,8 @@ ZERO_COPY_SEGMENTS = (256 << 10, 1 << 20, 1 << 30)
 """The same where nothing is copied: a slice that stays in the caches, or the whole message at once."""
 
 STREAMED_SIZES = range(1 << 10, (4 << 20) + 1)
-"""Messages, in bytes, that are worth writing to the outbox past the caches as well: smaller ones travel with their word,
-larger ones leave the caches anyway."""
+"""Messages, in bytes, that are worth writing to the outbox past the caches as well: smaller ones travel with their
+word, larger ones leave the caches anyway."""
 STREAMED_SEGMENTS = (64 << 10, 256 << 10)
 
 CODECS = ("int8", "int4", "threshold(0.1)", "threshold(0.5)", "threshold(1.0)")
@@ -48,8 +48,8 @@ def native_candidates(
 
     Configs of one algorithm with the same number of slices run the same plan and are one candidate. Its name is the one
     with the largest segment: that one still runs the measured plan for somewhat larger messages, where a smaller
-    segment cuts once more. Messages of middling size compete with outboxes written past the caches as well; over symmetric memory, so does
-    the exchange without copies.
+    segment cuts once more. Where asked, messages of middling size compete with outboxes written past the caches as
+    well; over symmetric memory, so does the exchange without copies.
 
     Args:
         names: (collective, n_ranks) -> legal algorithms; no two that do the same.

@@ -54,12 +54,14 @@ def test_doctor_is_told_how_many_ranks_will_run(here: Here) -> None:
 
 def test_settings_shows_every_variable_with_the_value_in_force(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOTUNE_STAGING", "131072")
+    monkeypatch.setenv("AUTOTUNE_SYMMETRIC", "1048576")
     monkeypatch.setenv("AUTOTUNE_CHECK", "1")
     monkeypatch.delenv("RANK", raising=False)
     listed = here("settings", "--json").document["settings"]
     assert [setting["name"] for setting in listed] == [setting.name for setting in SETTINGS]
     values = {setting["name"]: setting["value"] for setting in listed}
     assert (values["AUTOTUNE_STAGING"], values["AUTOTUNE_CHECK"], values["RANK"]) == ("128KiB", "1", None)
+    assert values["AUTOTUNE_SYMMETRIC"] == "1MiB"
     text = here("settings").out
     assert all(setting.name in text and setting.summary in text for setting in SETTINGS)
 

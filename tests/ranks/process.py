@@ -231,11 +231,11 @@ class _Rank:
         return {"wrong": wrong, "bytes": max(source.nbytes, target.nbytes)}
 
     def do_allocate(self, step: dict[str, Any]) -> dict[str, Any]:
-        """An array of symmetric memory, under a name; whether it holds zeros, and its place, if it has one."""
+        """An array of symmetric memory, under a name; its place, and whether it holds zeros, if that is looked at."""
         comm = self.group(step)
         array = comm.allocate(step["shape"], step.get("dtype", "float32"))
         self.arrays[step["name"]] = array
-        zeros = not np.ascontiguousarray(array).view(np.uint8).any()
+        zeros = not array.any() if step["look"] else None
         return {"zeros": zeros, "shape": list(array.shape), "dtype": str(array.dtype), "place": comm.group.place(array)}
 
     def do_free(self, step: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 import autotune
 from autotune.errors import AutotuneError
 from autotune.kernels import Shape
+from autotune.kernels.symmetric import Placing
 from autotune.types import Collective, DType, ReduceOp
 
 asked = json.loads(sys.argv[1])
@@ -41,8 +42,17 @@ try:
         collected = comm.gather(np.array([7]), np.empty(n, np.int64) if comm.rank == 0 else None)
         turned = comm.all_to_all(np.full(n, comm.rank), np.empty(n, np.int64))
         slices = comm.prepare(Shape(Collective.ALL_REDUCE, DType.FLOAT32, ReduceOp.SUM, 0, 1000)).slices
+        large = Shape(Collective.ALL_REDUCE, DType.FLOAT32, ReduceOp.SUM, 0, 4096)
+        zero_copy = [comm.prepare(large, placing=placing).zero_copy for placing in Placing]
+        shared = comm.allocate((n, 4096))
+        shared[comm.rank] = comm.rank + 1
+        comm.all_gather(shared[comm.rank], shared)
+        comm.all_reduce(shared)
+        in_symmetric_memory = shared[:, -1].tolist()
+        comm.free(shared)
     answer = {
         "rank": comm.rank, "n_ranks": n, "slices": slices,
+        "zero_copy": zero_copy, "in_symmetric_memory": in_symmetric_memory,
         "sums": [float(array[0]), float(array[-1])], "gathered": gathered.ravel().tolist(), "part": part.tolist(),
         "sent": sent.tolist(), "total": total.tolist() if comm.rank == n - 1 else None, "scattered": scattered.tolist(),
         "collected": None if collected is None else collected.tolist(), "turned": turned.tolist(),
@@ -108,6 +118,8 @@ def test_the_shipped_rules_carry_out_every_collective(n: int, host: Host) -> Non
             "rank": rank,
             "n_ranks": n,
             "slices": 1,
+            "zero_copy": [False, True, True],
+            "in_symmetric_memory": [n * (part + 1.0) for part in range(n)],
             "sums": [n * (n + 1) / 2] * 2,
             "gathered": list(range(n)),
             "part": [1.0, 1.0],
@@ -153,6 +165,8 @@ def test_rank_and_size_come_from_the_environment(host: Host) -> None:
         ({"rank": 0, "n_ranks": 1, "max_error": 0}, {}, "max_error 0 is not a relative error"),
         ({"rank": 0, "n_ranks": 1}, {"AUTOTUNE_CHECK": "yes"}, "AUTOTUNE_CHECK is 'yes'"),
         ({"rank": 0, "n_ranks": 1}, {"AUTOTUNE_STAGING": "1"}, "AUTOTUNE_STAGING is '1'"),
+        ({"rank": 0, "n_ranks": 1}, {"AUTOTUNE_SYMMETRIC": "2048GiB"}, "AUTOTUNE_SYMMETRIC is '2048GiB'"),
+        ({"rank": 0, "n_ranks": 1}, {"AUTOTUNE_SYMMETRIC": "0"}, "16384 bytes do not fit into symmetric memory"),
         ({"rank": 0, "n_ranks": 1}, {"AUTOTUNE_TIMEOUT": "soon"}, "AUTOTUNE_TIMEOUT"),
     ],
 )
@@ -181,7 +195,7 @@ def test_tables_that_differ_are_an_error_on_all_ranks(host: Host, table: Path) -
         assert "AUTOTUNE_TABLE" in answer["remedy"]
 
 
-@pytest.mark.parametrize(("name", "value"), [("AUTOTUNE_STAGING", "1MiB"), ("AUTOTUNE_CHECK", "1")])
+@pytest.mark.parametrize(("name", "value"), [("AUTOTUNE_STAGING", "1MiB"), ("AUTOTUNE_SYMMETRIC", "1MiB"), ("AUTOTUNE_CHECK", "1")])
 def test_settings_that_differ_are_an_error_on_all_ranks(name: str, value: str, host: Host) -> None:
     for answer in host.run(numbered(2), [{}, {name: value}]):
         assert answer["error"] == "CommunicatorError"
@@ -189,7 +203,7 @@ def test_settings_that_differ_are_an_error_on_all_ranks(name: str, value: str, h
 
 
 def test_settings_that_agree_are_taken(host: Host) -> None:
-    environ = [{"AUTOTUNE_CHECK": "1", "AUTOTUNE_STAGING": "64KiB"}] * 2
+    environ = [{"AUTOTUNE_CHECK": "1", "AUTOTUNE_STAGING": "64KiB", "AUTOTUNE_SYMMETRIC": "32KiB"}] * 2
     assert [answer.get("sums") for answer in host.run(numbered(2), environ)] == [[3.0, 3.0]] * 2
 
 
