@@ -378,11 +378,14 @@ def test_arrays_outlive_their_communicator_and_nothing_outlives_them() -> None:
         assert answer.results[1]["mapped"] == 0
 
 
-def test_a_closed_communicator_neither_allocates_nor_frees() -> None:
+def test_a_closed_communicator_neither_allocates_nor_frees_nor_holds_memory() -> None:
     with Ranks(1) as ranks:
+        (before,) = ranks.ask({0: [INSPECT]})
         ranks.join(1)
         (answer,) = ranks.ask({0: [allocate("a", 10), {"do": "closed_memory", "group": "g", "name": "a"}]})
         assert [said.partition(":")[0] for said in answer.results[1]["said"]] == ["the communicator is closed"] * 2
+        (answer,) = ranks.ask({0: [{"do": "forget", "names": ["a"]}, INSPECT]})
+        assert answer.results[1] == before.results[0], "though somebody still holds the communicator"
 
 
 # ---- where arrays lie

@@ -190,7 +190,7 @@ class _Rank:
         target = np.empty(call.count if scatters else mine.size, mine.dtype)
         total = np.zeros(target.size)
         feedback = ErrorFeedback() if step["feedback"] else None
-        named = {"feedback": feedback, "name": "g"} if feedback is not None else {}
+        named: dict[str, Any] = {"feedback": feedback, "name": "g"} if feedback is not None else {}
         method = comm.reduce_scatter if scatters else comm.all_reduce
         for number in range(step["calls"]):
             turns = step["algorithms"]

@@ -195,7 +195,9 @@ def test_tables_that_differ_are_an_error_on_all_ranks(host: Host, table: Path) -
         assert "AUTOTUNE_TABLE" in answer["remedy"]
 
 
-@pytest.mark.parametrize(("name", "value"), [("AUTOTUNE_STAGING", "1MiB"), ("AUTOTUNE_SYMMETRIC", "1MiB"), ("AUTOTUNE_CHECK", "1")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("AUTOTUNE_STAGING", "1MiB"), ("AUTOTUNE_SYMMETRIC", "1MiB"), ("AUTOTUNE_CHECK", "1")]
+)
 def test_settings_that_differ_are_an_error_on_all_ranks(name: str, value: str, host: Host) -> None:
     for answer in host.run(numbered(2), [{}, {name: value}]):
         assert answer["error"] == "CommunicatorError"
