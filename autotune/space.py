@@ -19,9 +19,9 @@ longer stays in the caches."""
 ZERO_COPY_SEGMENTS = (256 << 10, 1 << 20, 1 << 30)
 """The same where nothing is copied: a slice that stays in the caches, or the whole message at once."""
 
-STREAMED_SIZES = range(1 << 10, (4 << 20) + 1)
-"""Messages, in bytes, that are worth writing to the outbox past the caches as well: smaller ones travel with their
-word, larger ones leave the caches anyway."""
+STREAMED_SIZES = range(1 << 10, (64 << 20) + 1)
+"""Messages, in bytes, that are worth writing to the outbox past the caches as well; smaller ones travel with their
+word."""
 STREAMED_SEGMENTS = (64 << 10, 256 << 10)
 
 CODECS = ("int8", "int4", "threshold(0.1)", "threshold(0.5)", "threshold(1.0)")

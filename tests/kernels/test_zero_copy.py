@@ -234,14 +234,6 @@ def test_collectives_without_a_buffer_on_every_rank_are_refused() -> None:
     assert refusal(C.ALL_TO_ALL, "direct", 3, in_place=True) == "all_to_all is never in place"
 
 
-def test_the_root_of_a_broadcast_does_not_get_its_own_data_back() -> None:
-    for n in range(2, MOST_RANKS + 1):
-        for name, in_place in compiled(C.BROADCAST, n):
-            for program in programs(C.BROADCAST, name, n, in_place, root=1):
-                stores = [store for level in program.levels for op in level for store in op.stores]
-                assert all(store.rank != 1 for store in stores), (name, n)
-
-
 @pytest.mark.parametrize("collective", SHARING)
 def test_the_names_that_are_offered_run_in_place_and_not(collective: Collective) -> None:
     for n in range(2, MOST_RANKS + 1):

@@ -110,7 +110,7 @@ def test_the_smallest_messages_have_a_plan(message_bytes: int) -> None:
     assert len(native_candidates(problem(message_bytes), names=names, slices=slices(message_bytes))) == 2
 
 
-@pytest.mark.parametrize(("message_bytes", "streamed"), [(1023, 0), (1024, 2), (4 << 20, 4), ((4 << 20) + 1, 0)])
+@pytest.mark.parametrize(("message_bytes", "streamed"), [(1023, 0), (1024, 2), (4 << 20, 4), ((64 << 20) + 1, 0)])
 def test_messages_of_middling_size_have_streamed_outboxes_as_well(message_bytes: int, streamed: int) -> None:
     found = native_candidates(problem(message_bytes), names=names, slices=slices(message_bytes), streamed=True)
     assert sum(config.knobs == (("outbox", "streamed"),) for config in found) == streamed
