@@ -40,7 +40,7 @@ def native_candidates(
     zero_copy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
     lossy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
     slices: Callable[[Config], int],
-    streamed: bool = False,
+    streamed: Collection[str] = (),
     preferred: Sequence[Config] = (),
     segments: Collection[int] = SEGMENTS,
 ) -> tuple[Config, ...]:
@@ -56,16 +56,18 @@ def native_candidates(
         zero_copy_names: those that need no copies over symmetric memory.
         lossy_names: those that may carry lossy codecs, for problems with an error budget.
         slices: config -> number of slices for this problem.
-        streamed: whether outboxes that are written past the caches compete too; the cost model has no price for them.
+        streamed: algorithms that compete with outboxes written past the caches as well. A few stand for all: how
+            messages are stored has little to do with where they go.
         preferred: configs (default, reference) that name their plan instead, the first of several; not those whose
             algorithm is not among the names, or that have a codec or knobs.
     """
     legal = names(problem.key.collective, problem.key.n_ranks)
     grid = [Config(algorithm=algorithm, segment_bytes=s) for algorithm in legal for s in sorted(segments)]
-    if streamed and problem.message_bytes in STREAMED_SIZES:
+    if problem.message_bytes in STREAMED_SIZES:
         grid += [
             Config(algorithm=algorithm, segment_bytes=s, knobs=_STREAMED)
             for algorithm in legal
+            if algorithm in streamed
             for s in STREAMED_SEGMENTS
         ]
     if problem.key.memory is Memory.SYMMETRIC:

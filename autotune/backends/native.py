@@ -64,7 +64,7 @@ class NativeBackend(PooledBackend):
             zero_copy_names=zero_copy,
             lossy_names=lossy_names,
             slices=cut,
-            streamed=True,
+            streamed=("direct", default.algorithm),
             preferred=[c for c in (default, reference) if c],
         )
 

@@ -13,6 +13,7 @@ from autotune.space import SEGMENTS, STREAMED_SEGMENTS, STREAMED_SIZES, ZERO_COP
 from autotune.types import Collective, Config, Memory, Problem, RuleKey
 
 KiB = 1 << 10
+ALL = ("ring", "direct")
 
 
 def problem(message_bytes: int, n_ranks: int = 4, memory: Memory = Memory.PRIVATE) -> Problem:
@@ -88,7 +89,7 @@ def test_a_preferred_segment_outside_the_grid_is_a_candidate() -> None:
 @given(message_bytes=st.integers(0, 1 << 28), staging=st.integers(KiB, 2 << 20))
 def test_every_plan_of_the_grid_is_there_exactly_once(message_bytes: int, staging: int) -> None:
     count = slices(message_bytes, staging)
-    found = native_candidates(problem(message_bytes), names=names, slices=count, streamed=True)
+    found = native_candidates(problem(message_bytes), names=names, slices=count, streamed=ALL)
     plans = [(config.algorithm, config.knobs, count(config)) for config in found]
     streamed = STREAMED_SEGMENTS if message_bytes in STREAMED_SIZES else ()
     grid = {
@@ -112,7 +113,7 @@ def test_the_smallest_messages_have_a_plan(message_bytes: int) -> None:
 
 @pytest.mark.parametrize(("message_bytes", "streamed"), [(1023, 0), (1024, 2), (4 << 20, 4), ((64 << 20) + 1, 0)])
 def test_messages_of_middling_size_have_streamed_outboxes_as_well(message_bytes: int, streamed: int) -> None:
-    found = native_candidates(problem(message_bytes), names=names, slices=slices(message_bytes), streamed=True)
+    found = native_candidates(problem(message_bytes), names=names, slices=slices(message_bytes), streamed=ALL)
     assert sum(config.knobs == (("outbox", "streamed"),) for config in found) == streamed
 
 
