@@ -34,7 +34,7 @@ def least_ns(once: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    fd = create_segment(1, 8 << 20)
+    fd = create_segment(1, 8 << 20, 0)
     with Communicator(fd, 0, 1, selector=lambda *_: CONFIG, cores=1, timeout_s=10) as comm:
         os.close(fd)
         array, out = np.ones(2, np.float32), np.empty(2, np.float32)

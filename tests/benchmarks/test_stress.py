@@ -74,7 +74,7 @@ def run(*words: str, planted: str = "") -> subprocess.CompletedProcess[str]:
     if planted:
         folder = os.path.dirname(STRESS)
         script = f"import sys; sys.path.insert(0, {folder!r})\nimport stress, stress_calls\n{planted}\n"
-        command = [sys.executable, "-c", script + "sys.exit(stress.main(sys.argv[1:]))"]
+        command = [sys.executable, "-P", "-c", script + "sys.exit(stress.main(sys.argv[1:]))"]
     return subprocess.run([*command, *words], capture_output=True, text=True, timeout=200)
 
 

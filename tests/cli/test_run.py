@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -183,7 +184,8 @@ def test_explain_does_not_take_the_trials_of_another_run_for_those_of_the_rule(t
     assert shell("run", "--collective", "all_gather", "--sizes", "1K", "--ranks", "2").code == 0
     found = tuned_here("explain", "broadcast", "1KiB", "--ranks", "2", "--db", str(shell.database))
     assert found.code == 0
-    assert f"no trials: trial 1 of {shell.database} is of another call" in found.out or "has no trial" in found.out
+    another = re.compile(rf"no trials: trial \d+ of {re.escape(str(shell.database))} is of another call")
+    assert another.search(found.out) or "has no trial" in found.out
 
 
 @pytest.mark.parametrize("name", ["json", "yaml"])

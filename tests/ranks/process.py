@@ -20,6 +20,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from ranks.buffers import POISON, Buffer, buffers_of, call_method
 from ranks.cases import Call
 from spec import STORAGE, Array, widened
 
@@ -31,30 +32,7 @@ from autotune.kernels.program import TO_OUTBOX
 from autotune.kernels.schedules.registry import build, names
 from autotune.types import Collective, Config, DType, Memory, ReduceOp
 
-_GUARD = 96
 _ARENA_BYTES = 1 << 20
-_GUARD_BYTE, _POISON = 0x5A, 0xA5
-
-
-class _Buffer:
-    """An array between guards, at a chosen distance from a 64-byte line.
-
-    Args:
-        memory: where it begins; memory of its own if None.
-    """
-
-    def __init__(self, length: int, dtype: DType, shift: int, memory: Array | None = None) -> None:
-        size = length * dtype.itemsize
-        self.room = size + 2 * _GUARD + 128
-        self._raw = np.empty(self.room, np.uint8) if memory is None else memory[: self.room]
-        self._raw[:] = _GUARD_BYTE
-        start = _GUARD + (shift - (self._raw.ctypes.data + _GUARD)) % 64
-        self.array: Array = self._raw[start : start + size].view(STORAGE[dtype])
-        self.bytes: Array = self._raw[start : start + size]
-        self._around = np.r_[0:start, start + size : self._raw.size]
-
-    def guards_whole(self) -> bool:
-        return bool((self._raw[self._around] == _GUARD_BYTE).all())
 
 
 class _Rank:
@@ -104,9 +82,9 @@ class _Rank:
         """Run one call; its output goes back, and what should have stayed as it was is looked at."""
         call, comm = Call.from_json(step["call"]), self.group(step)
         mine = call.inputs(comm.n_ranks)[comm.rank]
-        source, target = _buffers(call, mine, comm.n_ranks, comm.rank, self._arena(step) if call.symmetric else None)
+        source, target = buffers_of(call, mine, comm.n_ranks, comm.rank, self._arena(step) if call.symmetric else None)
         if call.symmetric:
-            _call_method(comm, call, source, target)
+            call_method(comm, call, source, target)
         else:
             native = comm.prepare(Shape(call.collective, call.dtype, call.op, call.root, call.count), call.config)
             comm.group.run(native, source and source.array, target and target.array)
@@ -154,7 +132,7 @@ class _Rank:
 
     def do_recv(self, step: dict[str, Any]) -> dict[str, Any]:
         dtype = DType(step.get("dtype", "uint8"))
-        buffer = _Buffer(step["count"], dtype, 0)
+        buffer = Buffer(step["count"], dtype, 0)
         self.group(step).recv(buffer.array, step["peer"], dtype=dtype)
         right = buffer.array.tobytes() == _message(step, dtype).tobytes()
         return {"right": right, "guards_whole": buffer.guards_whole()}
@@ -165,11 +143,11 @@ class _Rank:
         counts, rank, dtype = step["counts"], comm.rank, DType(step.get("dtype", "int32"))
         sent = step.get("send_counts", {}).get(str(rank), counts[rank])
         received = step.get("recv_counts", {}).get(str(rank), [row[rank] for row in counts])
-        source, target = _Buffer(max(0, sum(sent)), dtype, 0), _Buffer(max(0, sum(received)), dtype, 0)
+        source, target = Buffer(max(0, sum(sent)), dtype, 0), Buffer(max(0, sum(received)), dtype, 0)
         parts = [_part(step, rank, to, length, dtype) for to, length in enumerate(sent)]
         source.bytes[:] = np.concatenate(parts).view(np.uint8)[: source.bytes.size]
         before = source.array.tobytes()
-        target.bytes[:] = _POISON
+        target.bytes[:] = POISON
         config = Config(
             algorithm=step["algorithm"], segment_bytes=step["segment_bytes"], codec=step.get("codec", "none")
         )
@@ -328,56 +306,6 @@ class _Rank:
             except FileNotFoundError:
                 continue  # the listing's own descriptor
         return {"mapped": mapped, "descriptors": len(links), "pids": sum("pidfd" in link for link in links)}
-
-
-def _buffers(call: Call, mine: Array, n: int, rank: int, arena: Array | None) -> tuple[_Buffer | None, _Buffer | None]:
-    """This rank's input, filled, and its output, poisoned; None where it has none.
-
-    In the arena every rank has an output, and it comes first, since its size is that of all ranks.
-    """
-    reads = not (call.collective in (Collective.BROADCAST, Collective.SCATTER) and rank != call.root)
-    writes = call.symmetric or not (call.collective in (Collective.REDUCE, Collective.GATHER) and rank != call.root)
-    input_elements, output_elements = call.elements(n)
-    memory = None if arena is None else arena[call.place :]
-    target = _Buffer(output_elements, call.dtype, call.shift, memory) if writes else None
-    memory = None if memory is None or target is None else memory[target.room :]
-    source = _Buffer(input_elements, call.dtype, call.shift, memory) if reads else None
-    if target:
-        target.bytes[:] = _POISON
-    if call.in_place and source and target:
-        part = slice(rank * call.count, (rank + 1) * call.count)
-        if call.collective in (Collective.ALL_GATHER, Collective.GATHER):
-            source.array = target.array[part]
-        elif call.collective in (Collective.REDUCE_SCATTER, Collective.SCATTER):
-            target.array = source.array[part]
-        else:
-            source.array = target.array
-    if source:
-        source.array[:] = mine
-    return source, target
-
-
-def _call_method(comm: Communicator, call: Call, source: _Buffer | None, target: _Buffer | None) -> None:
-    """The collective as a job calls it."""
-    assert target
-    array = (source or target).array
-    alone = source is None or source.array is target.array
-    words: dict[str, Any] = {"dtype": call.dtype, "config": call.config}
-    match call.collective:
-        case Collective.ALL_REDUCE:
-            comm.all_reduce(array, call.op, out=None if alone else target.array, **words)
-        case Collective.REDUCE:
-            comm.reduce(array, call.op, root=call.root, out=None if alone else target.array, **words)
-        case Collective.BROADCAST:
-            comm.broadcast(target.array, call.root, **words)
-        case Collective.REDUCE_SCATTER:
-            comm.reduce_scatter(array, target.array, call.op, **words)
-        case Collective.ALL_GATHER:
-            comm.all_gather(array, target.array, **words)
-        case Collective.ALL_TO_ALL:
-            comm.all_to_all(array, target.array, **words)
-        case other:
-            raise ValueError(f"{other.value} has a buffer on the root only")
 
 
 def _message(step: dict[str, Any], dtype: DType) -> Array:
