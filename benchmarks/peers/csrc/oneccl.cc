@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,12 @@ ccl::shared_ptr_class<ccl::kvs> meet(int rank, const std::string& file) {
     return kvs;
   }
   ccl::kvs::address_type address;
-  while (!std::ifstream(file, std::ios::binary).read(address.data(), static_cast<std::streamsize>(address.size())))
+  constexpr int kMostTurns = 30'000;  // half a minute
+  for (int turn = 0; !std::ifstream(file, std::ios::binary).read(address.data(), static_cast<std::streamsize>(address.size()));
+       turn++) {
+    if (turn == kMostTurns) throw std::runtime_error("rank 0 did not write " + file + " within 30 s");
     usleep(1000);
+  }
   return ccl::create_kvs(address);
 }
 
