@@ -174,24 +174,16 @@ class _Builder:
         return op
 
     def _handed_out(self, rank: int, level: int, placed: dict[int, Place]) -> list[_Op]:
-        """What the rank already had and sends now: stored by it where that burdens no rank more than pulling would."""
+        """What the rank already had and sends now, stored by it where its readers only copy it."""
         if level == self._traffic.steps:
             return []
-        pulls = [sum(map(len, arrivals[level].values())) for arrivals in self._traffic.arrivals]
-        stores = [0] * self._n
-        for arrivals in self._traffic.arrivals:
-            for senders in arrivals[level].values():
-                for sender in senders:
-                    stores[sender] += 1
-        shared = max(stores) <= max(pulls)
         ops = []
         for block in sorted(self._traffic.sends[rank][level] - self._traffic.arrivals[rank][level - 1].keys()):
             place = placed.get(block) or self._initial(rank, block)
-            if shared or place[1] is Space.SCRATCH:
-                op = _Op(rank, level, block, destinations=BEFORE_POST, sources=[_as_source(place, rank)])
-                op.reads += [place] if place[1] is not Space.SCRATCH else []
-                self._push(op)
-                ops += [op] if op.stores else []
+            op = _Op(rank, level, block, destinations=BEFORE_POST, sources=[_as_source(place, rank)])
+            op.reads += [place] if place[1] is not Space.SCRATCH else []
+            self._push(op)
+            ops += [op] if op.stores else []
         return ops
 
     def _push(self, op: _Op) -> bool:
