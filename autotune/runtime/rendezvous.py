@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import re
@@ -20,7 +21,7 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -116,9 +117,8 @@ def _host(
     n_ranks = hello.n_ranks
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        _bind(listener, path)
+        _listen(listener, path, n_ranks)
         stack.callback(path.unlink, missing_ok=True)
-        listener.listen(n_ranks)
         arrived: list[socket.socket] = []
         ranks: set[int] = set()
         cores = set(hello.cores)
@@ -160,23 +160,38 @@ def _host(
         return Group(fd, table_text, len(cores))
 
 
-def _bind(listener: socket.socket, path: Path) -> None:
-    """Take the name; a file that nobody listens behind was left by a rank 0 that was killed."""
+def _listen(listener: socket.socket, path: Path, n_ranks: int) -> None:
+    """Take the name; a file that nobody listens behind was left by a rank 0 that was killed.
+
+    The name appears once somebody listens behind it, and two that want it at once take turns: otherwise the second
+    would find the first's socket not yet listening and remove it as stale.
+    """
+    binding = path.with_name(".new")
     try:
-        try:
-            listener.bind(str(path))
-        except OSError as err:
-            if err.errno != errno.EADDRINUSE:
-                raise
+        with _locked(path.parent):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-                if probe.connect_ex(str(path)) == 0:
+                probe.setblocking(False)  # a full queue is somebody, too
+                if probe.connect_ex(str(path)) not in (errno.ECONNREFUSED, errno.ENOENT):
                     raise CommunicatorError(
                         f"another group named {path.stem!r} is meeting now", remedy="give each group a name of its own"
-                    ) from None
-            path.unlink(missing_ok=True)
-            listener.bind(str(path))
+                    )
+            binding.unlink(missing_ok=True)  # of one that was killed within these lines
+            listener.bind(str(binding))
+            listener.listen(n_ranks)
+            binding.rename(path)
     except OSError as err:
         raise CommunicatorError(f"cannot listen on {path}: {err.strerror}", remedy="set AUTOTUNE_RUNTIME_DIR") from err
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Alone in a directory for the few system calls that take a name; the lock goes with its holder."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ ASKED = Request(base=BASE, channels=8, protocol=Wire.SIMPLE)
 
 @st.composite
 def native_rules(draw: st.DrawFn) -> tuple[RuleKey, dict[int, Config]]:
-    """One key with a few adjoining ranges of whole elements for every rank."""
+    """One key with a few adjoining ranges, each of which holds a size that splits evenly over the ranks."""
     collective = draw(st.sampled_from(Collective))
     n_ranks = draw(st.integers(2, 9))
     names = (
@@ -68,7 +68,9 @@ def native_rules(draw: st.DrawFn) -> tuple[RuleKey, dict[int, Config]]:
         "flat",
         "direct",
     )
-    edges = sorted(draw(st.sets(st.integers(1, 400), min_size=2, max_size=6)))
+    unit = n_ranks if collective.splits_by_rank else 1
+    parts = sorted(draw(st.sets(st.integers(1, 400 // unit), min_size=2, max_size=6)))
+    edges = [part * unit - draw(st.integers(0, unit - 1)) for part in parts]  # every [low, high) holds low's multiple
     configs = [config(draw(st.sampled_from((*names, "pairwise", "nhr", "chain")))) for _ in edges]
     return key(collective, n_ranks), dict(zip(edges, configs, strict=True))
 

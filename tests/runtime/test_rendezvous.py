@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +203,22 @@ def test_two_groups_of_one_name_at_once(runtime_dir: Path) -> None:
             start(0, 2, runtime_dir)
         os.close(start(1, 2, runtime_dir).fd)  # the first group is not disturbed
         os.close(first.result(WITHIN_S).fd)
+
+
+def test_of_groups_that_take_a_name_at_once_one_gets_it(runtime_dir: Path) -> None:
+    for _ in range(10):
+        with ThreadPoolExecutor(4) as threads:
+            hosts = [threads.submit(start, 0, 2, runtime_dir) for _ in range(4)]
+            refused = 0
+            for future in as_completed(hosts, WITHIN_S):
+                with pytest.raises(CommunicatorError, match="another group named 'g' is meeting now"):
+                    future.result()
+                refused += 1
+                if refused == 3:
+                    break
+            os.close(start(1, 2, runtime_dir).fd)
+            (met,) = (future for future in hosts if future.exception(WITHIN_S) is None)
+            os.close(met.result().fd)
 
 
 def test_strangers_on_the_socket_are_not_counted(runtime_dir: Path) -> None:
