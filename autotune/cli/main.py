@@ -15,7 +15,7 @@ from typing import Annotated, Never
 import typer
 
 from ..errors import AutotuneError, UsageError
-from . import algorithms, bench, exchange, host, simulate, tables, tuning
+from . import algorithms, bench, export, host, imports, simulate, tables, tuning
 from .output import complain, show_text
 
 app = typer.Typer(
@@ -31,8 +31,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": tuning.run,
     "show": tables.show_table,
     "explain": tables.explain,
-    "export": exchange.export,
-    "import": exchange.import_,
+    "export": export.export,
+    "import": imports.import_,
     "bench": bench.bench,
     "simulate": simulate.simulate,
     "algorithms": algorithms.algorithms,
