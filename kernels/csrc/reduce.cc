@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "halves.h"
+#include "half_sums.h"
 
 #ifndef AUTOTUNE_VARIANT
 #define AUTOTUNE_VARIANT baseline
@@ -120,28 +120,6 @@ struct Plain {
         for (int j = 0; j < more; j++) part[j + 1] = static_cast<const Loose<T>*>(in[next + j]) + first + at;
         combine_up_to_4<op, T>(last ? dst + at : sum, part, more + 1, length, last ? divisor : 1);
       }
-    }
-  }
-};
-
-// ---- 16-bit floats: widened to float32, combined, rounded once.
-template <class Half>
-struct Widened {
-  template <Op op>
-  static void reduce(void* out, const void* const* in, int k, size_t first, size_t count, int divisor) {
-    constexpr size_t kChunk = 512;  // sum and operand stay in the first-level cache
-    alignas(64) Loose<float> sum[kChunk];
-    alignas(64) Loose<float> operand[kChunk];
-    auto* dst = static_cast<Loose<uint16_t>*>(out);
-    for (size_t at = 0; at < count; at += kChunk) {
-      const size_t length = count - at < kChunk ? count - at : kChunk;
-      Half::widen_all(sum, static_cast<const Loose<uint16_t>*>(in[0]) + first + at, length);
-      for (int j = 1; j < k; j++) {
-        Half::widen_all(operand, static_cast<const Loose<uint16_t>*>(in[j]) + first + at, length);
-        const Loose<float>* pair[2] = {sum, operand};
-        combine_loop<op, float, 2>(sum, pair, length, j + 1 == k ? divisor : 1);
-      }
-      Half::narrow_all(dst + at, sum, length);
     }
   }
 };
