@@ -1,7 +1,8 @@
 """What on this host would spoil a run, and what to do about it.
 
-In: the topology, a few more files below a root, the settings, the host's own name. Out: a list of findings. Each check
-is a pure function of ``Facts``; only ``gather`` touches the machine. Nothing is changed, nothing is started.
+In: the topology, a few more files below a root, the settings, the tables that jobs here get, the host's own name. Out:
+a list of findings. Each check is a pure function of ``Facts``; only ``gather`` touches the machine. Nothing is changed,
+nothing is started.
 """
 
 from __future__ import annotations
@@ -12,16 +13,21 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import settings as settings_module
+from .hccl.installed import torch_npu_fault
+from .runtime.host_tables import HostTable, tables_here
+from .runtime.staleness import REMEDY, changes
 from .settings import Settings
 from .topology.devices import Cpu, Nic, RdmaPort
 from .topology.environment import governors
+from .topology.fingerprint import fingerprint
 from .topology.graph import Topology
 from .topology.host import collect, parse
+from .topology.identity import identity
 from .topology.probes.recording import Recorder, text_of
 from .units import format_bytes
 
@@ -70,6 +76,9 @@ class Facts:
         open_files: the soft limit; None where unlimited or not told, as for locked_memory_bytes.
         addresses: of this host's own name; None where it does not resolve in time.
         data_dir_fault: why nothing can be written there; None where it can.
+        tables: of all backends that have one, beside the shipped.
+        fingerprint: of the topology.
+        identity: kernel, CPU, libraries and drivers, as ``environment`` names them.
     """
 
     topology: Topology
@@ -83,6 +92,9 @@ class Facts:
     addresses: tuple[str, ...] | None
     data_dir: Path
     data_dir_fault: str | None
+    tables: tuple[HostTable, ...] = ()
+    fingerprint: str = ""
+    identity: Mapping[str, str] = field(default_factory=dict)
 
 
 def diagnose(root: str = "/", settings: Settings | None = None, n_ranks: int | None = None) -> list[Finding]:
@@ -96,7 +108,9 @@ def diagnose(root: str = "/", settings: Settings | None = None, n_ranks: int | N
     Raises:
         ProbeError: the machine could not be read.
     """
-    return examine(gather(root, settings or settings_module.read(), n_ranks))
+    found = examine(gather(root, settings or settings_module.read(), n_ranks))
+    fault = torch_npu_fault(os.environ, root)
+    return found if fault is None else [_error("torch_npu", *fault), *found]
 
 
 def examine(facts: Facts) -> list[Finding]:
@@ -117,6 +131,8 @@ def gather(
     available = re.search(r"^MemAvailable:\s+([0-9]{1,15}) kB", text_of(read, "/proc/meminfo") or "", re.MULTILINE)
     load = re.match(r"[0-9]{1,9}\.[0-9]+", text_of(read, "/proc/loadavg") or "")
     limits = text_of(read, "/proc/self/limits") or ""
+    here = fingerprint(topology)
+    tables = tables_here(settings, here)
     return Facts(
         topology=topology,
         n_ranks=n_ranks or settings.n_ranks or topology.n_cores,
@@ -129,6 +145,9 @@ def gather(
         addresses=(resolve or own_addresses)(),
         data_dir=settings.data_dir,
         data_dir_fault=_write_fault(settings.data_dir),
+        tables=tables,
+        fingerprint=here,
+        identity=identity({name for table in tables for name in table.environment}, root),
     )
 
 
@@ -303,6 +322,26 @@ def _data_dir(facts: Facts) -> Finding:
     )
 
 
+def _tables(facts: Facts) -> Finding:
+    """The first table that something is wrong with: one that is refused, another machine's, or an older one."""
+    for table in facts.tables:
+        if table.fault is not None:
+            return _error("table", *table.fault)
+    for table in facts.tables:
+        if not table.serves:
+            return _warning(
+                "table",
+                f"{table.origin} was measured on topology {table.fingerprint}, and this host has {facts.fingerprint}",
+                "measure here: autotune run",
+            )
+    for table in facts.tables:
+        if found := changes(table.environment, facts.identity):
+            return _warning("table", f"since {table.origin} was measured: {', '.join(map(str, found))}", REMEDY)
+    if not facts.tables:
+        return _ok("table", "none for this host yet; jobs get the shipped rules")
+    return _ok("table", "; ".join(table.origin for table in facts.tables) + ": nothing changed since")
+
+
 CHECKS: tuple[Callable[[Facts], Finding], ...] = (
     _memory,
     _shared_memory,
@@ -314,4 +353,5 @@ CHECKS: tuple[Callable[[Facts], Finding], ...] = (
     _locked_memory,
     _host_name,
     _data_dir,
+    _tables,
 )

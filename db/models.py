@@ -36,7 +36,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from ..types import Collective, DType, KnobValue, Memory, OpClass, Phase, SampleKind, TrialState
 from .records import CellState, SessionState
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # SQLite counts rows only in a column declared INTEGER, which holds 64 bits there.
 _ROW_ID = BigInteger().with_variant(Integer, "sqlite")
@@ -129,7 +129,7 @@ class TrialRow(ProblemColumns, Base):
     __tablename__ = "trials"
     __table_args__ = (
         UniqueConstraint("session_id", "problem_digest", "config_digest"),
-        Index(None, "problem_digest"),
+        Index(None, "problem_digest", "session_id"),
         *_problem_checks(),
         CheckConstraint("segment_bytes IS NULL OR segment_bytes >= 1", name="segment_bytes"),
         CheckConstraint("(state = 'ok') = (message = '')", name="message"),
@@ -182,7 +182,7 @@ class CellRow(ProblemColumns, Base):
     """A problem that a session is through with."""
 
     __tablename__ = "cells"
-    __table_args__ = (*_problem_checks(),)
+    __table_args__ = (Index(None, "collective", "n_ranks", "backend", "message_bytes"), *_problem_checks())
 
     session_id: Mapped[int] = mapped_column(ForeignKey("sessions.session_id"), primary_key=True)
     problem_digest: Mapped[str] = mapped_column(String(32), primary_key=True)

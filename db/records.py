@@ -120,3 +120,20 @@ class StoredTable:
     digest: str
     created_at: str
     table_json: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """The fastest config that one session found for a problem; a record, and no proof that it beats the default.
+
+    Args:
+        n_samples: fresh ones, of all phases.
+        median_us: over these.
+    """
+
+    problem: Problem
+    config: Config
+    trial_id: int
+    session_id: int
+    n_samples: int
+    median_us: float

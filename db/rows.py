@@ -8,6 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Row
 
 from ..types import Config, Fidelity, KnobValue, Phase, Problem, RuleKey, Sample, SampleKind, Trial, WrongElement
 from .models import CellRow, SessionRow, TableRow, TrialRow
@@ -22,6 +26,7 @@ def storable(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+@lru_cache(maxsize=4096)  # a run asks for the same one in every round
 def problem_digest(problem: Problem) -> str:
     """32 hexadecimal digits; equal exactly for equal problems."""
     key = problem.key
@@ -38,6 +43,7 @@ def problem_digest(problem: Problem) -> str:
     )
 
 
+@lru_cache(maxsize=4096)
 def config_digest(config: Config) -> str:
     """32 hexadecimal digits; equal exactly for equal configs."""
     return _digest(config.algorithm, config.segment_bytes, config.codec, config.knobs)
@@ -107,8 +113,8 @@ def sample_columns(trial_id: int, sample: Sample) -> dict[str, object]:
     }
 
 
-def to_problem(row: TrialRow | CellRow) -> Problem:
-    """The problem of a trial or cell."""
+def to_problem(row: TrialRow | CellRow | Row[Any]) -> Problem:
+    """The problem of a trial or cell, or of their columns."""
     key = RuleKey(
         backend=row.backend,
         collective=row.collective,
@@ -122,18 +128,23 @@ def to_problem(row: TrialRow | CellRow) -> Problem:
     return Problem(key=key, message_bytes=row.message_bytes)
 
 
-def to_trial(row: TrialRow, samples: Sequence[Sample]) -> Trial:
+def to_config(row: TrialRow | Row[Any]) -> Config:
+    """The config of a trial, or of its columns."""
+    return Config(
+        algorithm=row.algorithm,
+        segment_bytes=row.segment_bytes,
+        codec=row.codec,
+        knobs=tuple(sorted(row.knobs.items())),
+    )
+
+
+def to_trial(row: TrialRow | Row[Any], problem: Problem, config: Config, samples: Sequence[Sample]) -> Trial:
     """A trial with its samples, put in order: RACE before CONFIRM, by round, FRESH before STEADY."""
     return Trial(
         trial_id=row.trial_id,
         session_id=row.session_id,
-        problem=to_problem(row),
-        config=Config(
-            algorithm=row.algorithm,
-            segment_bytes=row.segment_bytes,
-            codec=row.codec,
-            knobs=tuple(sorted(row.knobs.items())),
-        ),
+        problem=problem,
+        config=config,
         state=row.state,
         samples=tuple(sorted(samples, key=lambda sample: (_PHASES[sample.phase], sample.round, _KINDS[sample.kind]))),
         message=row.message,
@@ -142,7 +153,7 @@ def to_trial(row: TrialRow, samples: Sequence[Sample]) -> Trial:
     )
 
 
-def _to_wrong(row: TrialRow) -> WrongElement | None:
+def _to_wrong(row: TrialRow | Row[Any]) -> WrongElement | None:
     if row.wrong_rank is None or row.wrong_index is None or row.wrong_got is None or row.wrong_expected is None:
         return None
     return WrongElement(rank=row.wrong_rank, index=row.wrong_index, got=row.wrong_got, expected=row.wrong_expected)

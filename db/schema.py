@@ -1,11 +1,16 @@
 """Which schema a database has, and bringing it to this code's. Private to db; the only caller of alembic.
 
 The version is a number: the id of the last migration that ran, kept in the table ``autotune_schema``. Old schemas are
-upgraded in one transaction when a store is opened; newer ones are refused, untouched. There is no way back down.
+upgraded in one transaction when a store is opened; newer ones are refused, untouched. There is no way back down but the
+copy that is made of a SQLite file before.
 """
 
 from __future__ import annotations
 
+import os
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, String, column, func, inspect, select, table
@@ -26,24 +31,68 @@ _UPGRADE_LOCK = 0x6175746F
 _CHECKED_BYTES = 16 << 20
 
 
-def prepare(engine: Engine, *, shown: str, path: Path | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgrade:
+    """What was done to the schema.
+
+    Args:
+        before: the version that was found; 0 for an empty database.
+        after: the version that is there now; equal to before where nothing was to be done.
+        backup: a SQLite file as it was before; None for a server, and where there was nothing to keep.
+    """
+
+    before: int
+    after: int
+    backup: Path | None = None
+
+
+def prepare(engine: Engine, *, shown: str, path: Path | None) -> Upgrade:
     """Leave a database with this code's schema behind, or nothing changed.
 
+    An old SQLite file is copied beside itself first, as ``NAME.v<version>``.
+
     Raises:
-        StoreError: a damaged file, a newer schema, or tables of another program.
+        StoreError: a damaged file, a newer schema, tables of another program, or no room for the copy.
     """
     with for_reading(engine).begin() as connection:
         if path is not None and path.stat().st_size <= _CHECKED_BYTES:
             finding = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
             if finding != "ok":
                 raise damaged(shown, finding)
-        found = _version(connection, shown)
+        found = version_of(connection, shown)
     if found == SCHEMA_VERSION:
-        return
+        return Upgrade(before=found, after=found)
     with for_upgrading(engine).begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_UPGRADE_LOCK)))
+        # Another process may have been faster; as nobody else can write now, this answer holds.
+        found = version_of(connection, shown)
+        if found == SCHEMA_VERSION:
+            return Upgrade(before=found, after=found)
+        backup = _copied(path, found) if path is not None and found > 0 else None
         upgrade(connection)
+    return Upgrade(before=found, after=SCHEMA_VERSION, backup=backup)
+
+
+def _copied(path: Path, version: int) -> Path:
+    """A copy of a SQLite file, as its last committed transaction left it; whole or not there at all."""
+    target = path.with_name(f"{path.name}.v{version}")
+    partial = path.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with suppress(FileExistsError):
+            os.mknod(partial, 0o600)
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as copy:
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")  # one file, that may be carried away
+        partial.replace(target)
+    except OSError as err:
+        raise StoreError(
+            f"{path} has schema version {version}, and no copy of it can be made: {err.strerror}",
+            remedy="make its folder writable for you, with room for a second file of its size",
+        ) from err
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
 
 
 def upgrade(connection: Connection) -> None:
@@ -57,7 +106,12 @@ def upgrade(connection: Connection) -> None:
     command.upgrade(config, "head")
 
 
-def _version(connection: Connection, shown: str) -> int:
+def version_of(connection: Connection, shown: str) -> int:
+    """The schema version of a database; 0 for an empty one.
+
+    Raises:
+        StoreError: the database of another program, or a newer schema.
+    """
     tables = inspect(connection).get_table_names()
     if not tables:
         return 0

@@ -5,15 +5,12 @@ In go values of ``types`` and ``records``, out come the same. No row, session or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
-from ..types import Problem, Trial
-from .address import parse_address
-from .engine import make_engine
-from .faults import as_store_errors
-from .records import CellState, NewSession, RoundResult, Session, StoredTable
-from .schema import prepare
+from ..types import Problem, RuleKey, Trial
+from .opening import opened
+from .records import Best, CellState, NewSession, RoundResult, Session, StoredTable
 from .sql_store import SqlStore
 
 
@@ -31,8 +28,10 @@ class TrialStore(Protocol):
     PostgreSQL also keeps it through a power cut; a SQLite file may then lose the last rounds, but stays whole.
 
     Threads and processes: threads may share a store, whose verbs then run one after another. Processes open their
-    own; a store is not carried over a fork. Writers wait for each other, at most ``wait_s`` of ``open_store`` for a
-    SQLite file.
+    own; a store is not carried over a fork. Writers wait for each other, at most ``wait_s`` of ``open_store``.
+
+    A server that restarts: a verb tries again for ``wait_s``. What the lost connection had stored already is not stored
+    twice, but a session or a table may then be there twice, the first of them unused.
 
     Text: any Unicode. In commands, messages and wrong elements, which may quote undecodable bytes, U+FFFD stands for
     NUL and lone surrogates.
@@ -84,6 +83,23 @@ class TrialStore(Protocol):
     def trials(self, *, session_id: int | None = None, problem: Problem | None = None) -> list[Trial]:
         """The trials of a session, of a problem, of both, or all, by id; samples by phase, round and kind."""
 
+    def trials_by_problem(self, session_ids: Collection[int]) -> Iterator[tuple[Problem, Iterator[list[Trial]]]]:
+        """What these sessions tried: each problem, with its trials session by session, the newest session first.
+
+        For stores that are larger than memory: nothing is read before it is asked for, and who has his answer from a
+        problem's newest session asks for no more. Each list is a transaction of its own; sessions that are not in the
+        store have nothing.
+        """
+
+    def best(self, key: RuleKey, *, fingerprint: str | None = None) -> list[Best]:
+        """The fastest config of each size, by size, as the newest session that is through with the size found it.
+
+        Of the configs that gave right answers and have nine fresh samples, or of all where none has so many.
+
+        Args:
+            fingerprint: of the machine; None for sessions on any.
+        """
+
     def trial(self, trial_id: int) -> Trial:
         """One trial."""
 
@@ -107,19 +123,12 @@ def open_store(url_or_path: str, *, wait_s: float = 30.0) -> TrialStore:
 
     Args:
         url_or_path: a file path, ``sqlite:///PATH``, ``sqlite://`` (memory, for tests), or ``postgresql+psycopg://...``.
-        wait_s: the longest wait for another process's transaction on a SQLite file.
+        wait_s: the longest wait for another process's transaction, and for a server that is away.
 
     Raises:
         StoreError: an unreadable URL; a file that is no database, damaged, unwritable, or another program's; a schema
             that is newer than this code.
         BackendUnavailable: PostgreSQL without psycopg.
     """
-    address = parse_address(url_or_path)
-    engine = make_engine(address, wait_s=wait_s)
-    try:
-        with as_store_errors(address.shown):
-            prepare(engine, shown=address.shown, path=address.path)
-    except BaseException:
-        engine.dispose()
-        raise
-    return SqlStore(engine, shown=address.shown)
+    transactions, _ = opened(url_or_path, wait_s=wait_s)
+    return SqlStore(transactions)

@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from .cpulist import parse_cpu_list
+from .identity import drivers
 from .probes.cgroup import collect_limits, parse_limits
 from .probes.processors import cpu_model
 from .probes.recording import Recorder, text_of
@@ -26,7 +27,8 @@ def environment(root: str = "/") -> dict[str, str]:
     """Names and values, both words; ``"unknown"`` where the machine does not tell.
 
     ``kernel``, ``cpu_model``, ``governor``, ``cpus`` (allowed and online, as counts), ``cpu_quota_cores``, ``python``,
-    ``autotune``, ``numpy``, ``libc``; ``git_revision`` only where the package stands in a git checkout.
+    ``autotune``, ``numpy``, ``libc``; ``driver_NAME`` for each driver that has a version of its own; ``git_revision``
+    only where the package stands in a git checkout.
 
     Raises:
         ProbeError: a limit of the control group that cannot be read without guessing.
@@ -46,6 +48,7 @@ def environment(root: str = "/") -> dict[str, str]:
         "autotune": _version("mc2-autotune"),
         "numpy": _version("numpy"),
         "libc": _libc(),
+        **drivers(root),
     }
     revision = git_revision(Path(__file__).resolve().parents[1])
     return found if revision is None else {**found, "git_revision": revision}

@@ -6,81 +6,29 @@ import resource
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy
+from postgres_server import NoServer, Server, running_server
+from store_kills import assert_goes_on_to_its_end, kill_and_count
+from store_writers import TIMEOUT_S, rounds_stored, writer
 
-from autotune.db import TrialStore, open_store
+from autotune.db import SessionState, open_store
 from autotune.errors import StoreError
 
-N_CONFIGS = 30
-TIMEOUT_S = 60
-PROGRAM = Path(__file__).with_name("writer.py")
 
-
-class Writer:
-    """A process that runs writer.py. Its pipe is read in one way only: a second one would miss what is buffered."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self.process, self.stdin, self.stdout, self.stderr = process, process.stdin, process.stdout, process.stderr
-
-    def start(self) -> None:
-        """Let it open the store."""
-        self.stdin.write("\n")
-        self.stdin.flush()
-
-    def line(self) -> str:
-        return self.stdout.readline()
-
-    def end(self) -> tuple[list[str], str]:
-        """Wait for the end; the lines not yet read, and the errors."""
-        lines, errors = self.stdout.read().splitlines(), self.stderr.read()
-        self.process.wait(timeout=TIMEOUT_S)
-        return lines, errors
-
-
-@contextmanager
-def writer(url: Path | str, *, n_rounds: int, wait_s: float = 30.0) -> Iterator[Writer]:
-    """A writer that has imported everything and waits for its start; killed at the end of the block, or too late."""
-    process = subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(url), str(n_rounds), str(wait_s)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    late = threading.Timer(TIMEOUT_S, process.kill)
-    late.start()
-    with process:
-        try:
-            made = Writer(process)
-            assert made.line() == "ready\n", made.end()
-            yield made
-        finally:
-            late.cancel()
-            process.kill()
-
-
-def rounds_stored(store: TrialStore, session_id: int) -> int:
-    """The number of rounds, each of which must be there for all configs."""
-    counts = Counter(sample.round for trial in store.trials(session_id=session_id) for sample in trial.samples)
-    assert set(counts.values()) <= {N_CONFIGS}
-    assert sorted(counts) == list(range(len(counts)))
-    return len(counts)
-
-
-def test_processes_make_and_write_one_store_at_once(shared_url: str) -> None:
-    n_writers, n_rounds = 4, 25
+@pytest.mark.parametrize("n_tuners", [1, 4])
+def test_tuners_make_and_write_one_store_at_once(shared_url: str, n_tuners: int) -> None:
+    """Four processes, with a tuner each in one, or with four in one each."""
+    n_writers, n_rounds = 4, 10
     with ExitStack() as stack:
-        writers = [stack.enter_context(writer(shared_url, n_rounds=n_rounds)) for _ in range(n_writers)]
+        writers = [
+            stack.enter_context(writer(shared_url, n_rounds=n_rounds, n_tuners=n_tuners)) for _ in range(n_writers)
+        ]
         for process in writers:
             process.start()
         for process in writers:
@@ -88,27 +36,26 @@ def test_processes_make_and_write_one_store_at_once(shared_url: str) -> None:
             assert process.process.returncode == 0
     with closing(open_store(shared_url)) as store:
         sessions = store.sessions()
-        assert len(sessions) == n_writers
-        assert [rounds_stored(store, session.session_id) for session in sessions] == [n_rounds] * n_writers
+        assert len(sessions) == n_writers * n_tuners
+        assert {rounds_stored(store, session.session_id) for session in sessions} == {n_rounds}
 
 
-def test_kill_9_loses_no_round_that_add_round_returned_from(tmp_path: Path) -> None:
+def test_kill_9_loses_no_acknowledged_round_and_the_run_goes_on(shared_url: str) -> None:
+    n_stored = kill_and_count(shared_url, 5, seed=1)
+    assert_goes_on_to_its_end(shared_url, n_stored)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_kill_9_two_hundred_times(shared_url: str) -> None:
+    n_stored = kill_and_count(shared_url, 200, seed=2)
+    assert n_stored > 0
+    assert_goes_on_to_its_end(shared_url, n_stored)
+
+
+def test_a_killed_writer_leaves_a_sound_file(tmp_path: Path) -> None:
     path = tmp_path / "trials.sqlite"
-    n_stored = 0
-    for n_awaited in (0, 1, 7, 20, 3):
-        with writer(path, n_rounds=0) as process:
-            process.start()
-            session_id = int(process.line())
-            lines = [process.line() for _ in range(n_awaited)]
-            process.process.kill()
-            n_acknowledged = n_stored + len(lines) + len(process.end()[0])
-            assert process.process.returncode == -signal.SIGKILL
-        with closing(open_store(str(path))) as store:
-            (session,) = store.sessions()
-            assert session.session_id == session_id
-            n_stored = rounds_stored(store, session_id)
-        # The round that was running may have been stored without having been acknowledged.
-        assert n_acknowledged <= n_stored <= n_acknowledged + 1
+    kill_and_count(str(path), 2, seed=3)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -201,3 +148,70 @@ def test_a_new_store_on_a_full_disk_is_an_error_and_is_made_once_there_is_room(t
     ballast.unlink()
     with closing(open_store(str(path))) as store:
         assert store.sessions() == []
+
+
+@pytest.fixture
+def own_server() -> Iterator[Server]:
+    """A server that may be stopped."""
+    try:
+        with running_server() as server:
+            yield server
+    except NoServer as err:
+        pytest.skip(f"needs a PostgreSQL server: {err}")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["orderly", "crash"])
+def test_a_server_that_restarts_in_the_middle_is_waited_for_and_nothing_is_lost_or_doubled(
+    own_server: Server, how: signal.Signals
+) -> None:
+    n_rounds = 60
+    with writer(own_server.url, n_rounds=-n_rounds) as process:
+        process.start()
+        session_id = int(process.line())
+        for _ in range(5):
+            process.line()
+        own_server.stop(how)
+        own_server.start()
+        lines, errors = process.end()
+    assert (process.process.returncode, errors, lines[-1]) == (0, "", str(n_rounds - 1))
+    with closing(open_store(own_server.url)) as store:
+        (session,) = store.sessions()
+        assert (session.session_id, session.state) == (session_id, SessionState.FINISHED)
+        assert rounds_stored(store, session_id) == n_rounds
+
+
+def test_a_server_that_stays_away_is_an_error_and_what_was_acknowledged_is_there_later(own_server: Server) -> None:
+    with writer(own_server.url, n_rounds=0, wait_s=0.2) as process:
+        process.start()
+        session_id = int(process.line())
+        process.line()
+        own_server.stop(signal.SIGQUIT)
+        lines, errors = process.end()
+    assert process.process.returncode == 1
+    assert "refuses: " in errors
+    assert "check that the server runs" in errors
+    assert "Traceback" not in errors
+    own_server.start()
+    with closing(open_store(own_server.url)) as store:
+        assert rounds_stored(store, session_id) >= 1 + len(lines)
+
+
+def test_a_store_outlives_a_restart_between_two_verbs(own_server: Server) -> None:
+    with closing(open_store(own_server.url)) as store:
+        store.add_topology("f1", "{}")
+        own_server.stop()
+        own_server.start()
+        assert store.topology("f1") == "{}"
+
+
+def test_a_lock_that_is_never_let_go_is_an_error_after_the_wait(postgres_url: str) -> None:
+    with closing(open_store(postgres_url, wait_s=0.1)) as store:
+        engine = sqlalchemy.create_engine(postgres_url)
+        try:
+            with engine.begin() as other:
+                other.exec_driver_sql("LOCK TABLE topologies")
+                with pytest.raises(StoreError, match="is locked by another process"):
+                    store.add_topology("f1", "{}")
+            store.add_topology("f1", "{}")
+        finally:
+            engine.dispose()

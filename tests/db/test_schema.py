@@ -1,7 +1,8 @@
-"""The schema: what the models say is what the migrations make, old files are upgraded, newer ones refused.
+"""The schema: what the models say is what the migrations make, old databases are upgraded, newer ones refused.
 
-tests/golden/db/v<N>.sqlite is a store as version N left it. ``UPDATE_GOLDEN=1 pytest tests/db/test_schema.py`` writes
-the newest version's file, by ``fill`` below; the others can no longer be made, and are never changed.
+tests/golden/db/v<N>.sqlite is a store as version N left it, v<N>.postgresql.sql one on a server. ``UPDATE_GOLDEN=1
+pytest tests/db/test_schema.py`` writes the newest version's, by ``fill`` below; the others can no longer be made, and
+are never changed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 from contextlib import closing
@@ -18,9 +20,21 @@ import pytest
 import sqlalchemy
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from postgres_server import dump
 from store_contract import DIRECT, KEY, LARGE, NEW, RING, SMALL, TREE, failed, opened, timed
 
-from autotune.db import CellState, RoundResult, SessionState, TrialStore, environment_digest, open_store, schema
+from autotune.db import (
+    CellState,
+    RoundResult,
+    SessionState,
+    TrialStore,
+    Upgrade,
+    environment_digest,
+    open_store,
+    schema,
+    status,
+    upgrade_store,
+)
 from autotune.db.models import SCHEMA_VERSION, Base
 from autotune.errors import StoreError
 from autotune.types import Collective, Memory, Phase, Problem, RuleKey, Sample, SampleKind, TrialState, WrongElement
@@ -151,6 +165,64 @@ def test_a_store_of_each_version_is_upgraded_and_read(tmp_path: Path, version: i
         check(store)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    kept = path.with_name(f"trials.sqlite.v{version}")
+    assert list(tmp_path.iterdir()) == [path] if version == SCHEMA_VERSION else sorted([path, kept])
+    if version != SCHEMA_VERSION:
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        assert schema_of(kept) == f"{version:04}"
+        assert rows_of(kept) == rows_of(GOLDEN / f"v{version}.sqlite")
+
+
+def schema_of(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as connection:
+        return str(connection.execute(f"SELECT version_num FROM {schema.VERSION_TABLE}").fetchone()[0])
+
+
+def rows_of(path: Path) -> list[str]:
+    # A copy: to look at a golden file would leave a log beside it.
+    with closing(sqlite3.connect(":memory:")) as copy:
+        with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
+            connection.backup(copy)
+        return list(copy.iterdump())
+
+
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION + 1))
+def test_a_server_of_each_version_is_upgraded_and_read(postgres_url: str, version: int) -> None:
+    golden = GOLDEN / f"v{version}.postgresql.sql"
+    if version == SCHEMA_VERSION and os.environ.get("UPDATE_GOLDEN") == "1":
+        with closing(open_store(postgres_url)) as store:
+            fill(store)
+        golden.write_text(dump(postgres_url), "utf-8")
+    else:
+        engine = sqlalchemy.create_engine(postgres_url)
+        with engine.begin() as connection:
+            connection.exec_driver_sql(golden.read_text("utf-8").replace("%", "%%"))
+        engine.dispose()
+    with closing(open_store(postgres_url)) as store:
+        check(store)
+    assert status(postgres_url).is_current
+
+
+def test_a_file_that_cannot_be_copied_is_not_upgraded(tmp_path: Path) -> None:
+    path, in_the_way = tmp_path / "trials.sqlite", tmp_path / "trials.sqlite.v1"
+    shutil.copyfile(GOLDEN / "v1.sqlite", path)
+    in_the_way.mkdir()
+    with pytest.raises(StoreError, match="no copy of it can be made: Is a directory") as caught:
+        open_store(str(path))
+    assert "room" in caught.value.remedy
+    assert schema_of(path) == "0001"
+    assert sorted(tmp_path.iterdir()) == [path, in_the_way]
+
+
+def test_upgrading_on_purpose_says_what_was_done(tmp_path: Path) -> None:
+    path = tmp_path / "trials.sqlite"
+    shutil.copyfile(GOLDEN / "v1.sqlite", path)
+    done = upgrade_store(str(path))
+    assert (done.before, done.after, done.backup) == (1, SCHEMA_VERSION, tmp_path / "trials.sqlite.v1")
+    assert upgrade_store(str(path)) == Upgrade(before=SCHEMA_VERSION, after=SCHEMA_VERSION)
+    with pytest.raises(StoreError, match="there is no database"):
+        upgrade_store(str(tmp_path / "other.sqlite"))
+    assert not (tmp_path / "other.sqlite").exists()
 
 
 NEXT = """
@@ -210,9 +282,10 @@ def test_rules_name_trials_by_ids_that_are_never_given_out_twice(tmp_path: Path)
     with closing(open_store(str(path))) as store:
         session_id = opened(store).session_id
         store.add_round(session_id, [timed(SMALL, RING, 0), timed(SMALL, TREE, 0)])
-        with closing(sqlite3.connect(path)) as connection, connection:
-            connection.execute("DELETE FROM samples")
-            connection.execute("DELETE FROM trials")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM samples")
+        connection.execute("DELETE FROM trials")
+    with closing(open_store(str(path))) as store:
         store.add_round(session_id, [timed(SMALL, RING, 1)])
         assert store.trials()[0].trial_id == 3
 

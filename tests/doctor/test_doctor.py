@@ -14,13 +14,22 @@ import pytest
 
 from autotune import doctor
 from autotune.doctor import CHECKS, Facts, Finding, Severity, diagnose, examine, gather, own_addresses
+from autotune.runtime.host_tables import HostTable
 from autotune.settings import read
+from autotune.table import save_table, shipped_table
 from autotune.topology.devices import Host
 from autotune.topology.graph import Topology
 from autotune.topology.probes.linux import parse
 
 MACHINES = Path(__file__).parents[1] / "golden" / "machines"
 GIB = 1 << 30
+ENVIRONMENT = {
+    "kernel": "6.1.0",
+    "cpu_model": "A + B",
+    "driver_nvidia": "535.104",
+    "torch": "unknown",
+    "python": "3.11",
+}
 
 
 def machine(name: str) -> Topology:
@@ -53,6 +62,9 @@ def healthy(tmp_path: Path) -> Facts:
         addresses=("192.0.2.7", "127.0.1.1"),
         data_dir=tmp_path,
         data_dir_fault=None,
+        tables=(HostTable(origin="this host's table", fingerprint="0123456789abcdef", environment=ENVIRONMENT),),
+        fingerprint="0123456789abcdef",
+        identity={"kernel": "6.1.0", "cpu_model": "A", "driver_nvidia": "535.104"},
     )
 
 
@@ -155,6 +167,27 @@ def test_a_healthy_host_has_nothing(healthy: Facts) -> None:
             "/data may not be written",
             "AUTOTUNE_DATA_DIR",
         ),
+        (
+            lambda facts: replace(facts, identity={**facts.identity, "kernel": "6.8.0", "driver_nvidia": "550.90"}),
+            Severity.WARNING,
+            "table",
+            "since this host's table was measured: driver nvidia 535.104 -> 550.90, kernel 6.1.0 -> 6.8.0",
+            "autotune run --confirm",
+        ),
+        (
+            lambda facts: replace(facts, tables=(replace(facts.tables[0], serves=False),), fingerprint="f" * 16),
+            Severity.WARNING,
+            "table",
+            "measured on topology 0123456789abcdef, and this host has ffffffffffffffff",
+            "autotune run",
+        ),
+        (
+            lambda facts: replace(facts, tables=(HostTable(origin="x", fault=("x.json is damaged", "write it anew")),)),
+            Severity.ERROR,
+            "table",
+            "x.json is damaged",
+            "write it anew",
+        ),
     ],
 )
 def test_finds_the_fault_and_nothing_else(
@@ -174,8 +207,10 @@ def test_finds_the_fault_and_nothing_else(
         {"governors": (), "load": None, "open_files": None, "memory_available_bytes": None},
         {"addresses": ("fe80::1%eth0",)},
         {"topology": machine("virtual-machine"), "n_ranks": 2, "locked_memory_bytes": 65536},
+        {"tables": ()},
+        {"identity": {"torch": "2.9"}},
     ],
-    ids=["nothing told", "an address with a zone", "no RDMA port to lock memory for"],
+    ids=["nothing told", "an address with a zone", "no RDMA port to lock memory for", "no table", "nothing to compare"],
 )
 def test_raises_no_false_alarm(healthy: Facts, change: dict[str, Any]) -> None:
     assert {finding.severity for finding in examine(replace(healthy, **change))} == {Severity.OK}
@@ -286,3 +321,25 @@ def test_this_host_is_examined(tmp_path: Path) -> None:
     findings = diagnose(settings=read({"HOME": str(tmp_path)}), n_ranks=1)
     assert len(findings) == len(CHECKS)
     assert len({finding.subject for finding in findings}) == len(CHECKS)
+
+
+def test_a_table_that_was_measured_with_other_versions_is_gathered_and_named(root: str, tmp_path: Path) -> None:
+    kernel = Path(root, "proc/sys/kernel/osrelease")
+    kernel.parent.mkdir(parents=True)
+    kernel.write_text("6.8.0-test\n")
+    file = tmp_path / "table.json"
+    save_table(replace(shipped_table("native"), environment={"kernel": "6.1.0-test"}), file)
+    settings = read({"HOME": str(tmp_path), "AUTOTUNE_TABLE": str(file)})
+    (table,) = [f for f in examine(gather(root, settings, 1, resolve=tuple)) if f.subject == "table"]
+    assert table.message == f"since AUTOTUNE_TABLE ({file}) was measured: kernel 6.1.0-test -> 6.8.0-test"
+    kernel.write_text("6.1.0-test\n")
+    (table,) = [f for f in examine(gather(root, settings, 1, resolve=tuple)) if f.subject == "table"]
+    assert table.severity is Severity.OK
+
+
+def test_a_damaged_table_is_found_before_a_job_finds_it(root: str, tmp_path: Path) -> None:
+    (tmp_path / "table.json").write_text("{")
+    settings = read({"HOME": str(tmp_path), "AUTOTUNE_TABLE": str(tmp_path / "table.json")})
+    worst, *_ = [f for f in examine(gather(root, settings, 1, resolve=tuple)) if f.subject == "table"]
+    assert worst.severity is Severity.ERROR
+    assert "table.json" in worst.message

@@ -1,0 +1,101 @@
+"""Storing a round: what a run does thousands of times, so it asks for nothing twice. Private to db.
+
+In:  a transaction, a session, results. Out: the trials of the results, new ones made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import bindparam, insert, orm, select, update
+
+from ..types import TrialState
+from .models import SampleRow, SessionRow, TrialRow
+from .records import RoundResult, SessionState
+from .rows import (
+    config_columns,
+    config_digest,
+    failure_columns,
+    fidelity_columns,
+    problem_columns,
+    problem_digest,
+    sample_columns,
+)
+
+# Made once, and executed past the ORM: to build and adapt them would take as long as all the rest.
+_STATE = select(SessionRow.state).where(SessionRow.session_id == bindparam("session_id"))
+_SAMPLES = insert(SampleRow)
+
+TrialKey = tuple[int, str, str]
+"""Session id, problem digest, config digest: what a trial is known by."""
+
+
+def state_of(db: orm.Session, session_id: int) -> SessionState | None:
+    """The state of a session; None where there is no such session."""
+    return db.connection().scalar(_STATE, {"session_id": session_id})
+
+
+def store_round(
+    db: orm.Session, session_id: int, results: Sequence[RoundResult], known: Mapping[TrialKey, int]
+) -> dict[TrialKey, int]:
+    """Insert the results of one round, and return the ids of their trials.
+
+    Args:
+        known: ids of trials that an earlier round returned.
+
+    Raises:
+        IntegrityError: a sample of the same round is there already.
+    """
+    keys = [(session_id, problem_digest(r.problem), config_digest(r.config)) for r in results]
+    ids = {key: known[key] for key in keys if key in known}
+    if any(key not in ids for key in keys):
+        ids |= _looked_up(db, session_id, {digest for _, digest, _ in keys})
+    ids |= _made(db, session_id, {key: result for key, result in zip(keys, results, strict=True) if key not in ids})
+    pairs = [(ids[key], result) for key, result in zip(keys, results, strict=True)]
+    if samples := [sample_columns(trial_id, r.sample) for trial_id, r in pairs if r.sample is not None]:
+        db.connection().execute(_SAMPLES, samples)
+    for trial_id, result in pairs:
+        if result.state is not TrialState.OK:
+            first = update(TrialRow).where(TrialRow.trial_id == trial_id, TrialRow.state == TrialState.OK)
+            db.execute(first.values(failure_columns(result)))
+    return {key: ids[key] for key in keys}
+
+
+def has_round(db: orm.Session, session_id: int, results: Sequence[RoundResult]) -> bool:
+    """Whether exactly these results are stored: what a run asks that did not see its COMMIT end."""
+    ids = _looked_up(db, session_id, {problem_digest(result.problem) for result in results})
+    for result in results:
+        trial_id = ids.get((session_id, problem_digest(result.problem), config_digest(result.config)))
+        if trial_id is None:
+            return False
+        if result.sample is None:
+            stored = db.scalar(select(TrialRow.state).where(TrialRow.trial_id == trial_id)) is not TrialState.OK
+        else:
+            wanted = sample_columns(trial_id, result.sample)
+            same = [getattr(SampleRow, name) == value for name, value in wanted.items()]
+            stored = db.scalar(select(SampleRow.trial_id).where(*same)) is not None
+        if not stored:
+            return False
+    return True
+
+
+def _looked_up(db: orm.Session, session_id: int, problem_digests: set[str]) -> dict[TrialKey, int]:
+    columns = (TrialRow.problem_digest, TrialRow.config_digest, TrialRow.trial_id)
+    found = select(*columns).where(TrialRow.session_id == session_id, TrialRow.problem_digest.in_(problem_digests))
+    return {(session_id, problem, config): trial_id for problem, config, trial_id in db.execute(found)}
+
+
+def _made(db: orm.Session, session_id: int, new: Mapping[TrialKey, RoundResult]) -> dict[TrialKey, int]:
+    """Ids of new trials, which begin as OK."""
+    if not new:
+        return {}
+    rows = [
+        {"session_id": session_id, "state": TrialState.OK, "message": ""}
+        | problem_columns(result.problem)
+        | config_columns(result.config)
+        | fidelity_columns(result.fidelity)
+        for result in new.values()
+    ]
+    # Two statements: with RETURNING, one would be made anew for every number of rows.
+    db.connection().execute(insert(TrialRow), rows)
+    return _looked_up(db, session_id, {digest for _, digest, _ in new})

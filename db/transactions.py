@@ -1,0 +1,94 @@
+"""One transaction after another on an engine, and again where a server was away for a moment. Private to db.
+
+In:  an engine with this code's schema, and work to be done in a transaction.
+Out: the work's result once it is committed; StoreError, with nothing done, where the database refuses.
+
+Work may run twice: when the connection is lost, or the server ends a dead-lock by ending this transaction, the work is
+done anew for as long as a writer may wait. A connection that is lost during COMMIT does not tell whether the server
+did it; work that may not be done twice looks first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Engine, orm
+from sqlalchemy.exc import DBAPIError
+
+from .engine import for_reading, for_writing
+from .faults import as_store_errors, is_passing
+
+Result = TypeVar("Result")
+
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.5
+
+
+class Transactions:
+    """Transactions of one store; threads may share it, and then take turns.
+
+    Args:
+        shown: where the store is, for people.
+        wait_s: the longest time that lost connections are mended for.
+    """
+
+    def __init__(self, engine: Engine, *, shown: str, wait_s: float) -> None:
+        self.engine = engine
+        self.shown = shown
+        # Made once: a round is stored in less time than SQLAlchemy takes for these.
+        self._for_reading, self._for_writing = for_reading(engine), for_writing(engine)
+        self._wait_s = wait_s
+        self._lock = threading.Lock()
+
+    def read(self, work: Callable[[orm.Session], Result]) -> Result:
+        """Do work that sees one state of the store.
+
+        Raises:
+            StoreError: the database refuses, or is out of reach for longer than ``wait_s``.
+        """
+        return self._run(self._for_reading, work)
+
+    def write(self, work: Callable[[orm.Session], Result]) -> Result:
+        """Do work that changes the store, as a whole or not at all.
+
+        Raises:
+            StoreError: as ``read``.
+        """
+        return self._run(self._for_writing, work)
+
+    def shrink(self) -> None:
+        """Give the room of deleted rows back to the disk: SQLite keeps it for later rows; a server does so by itself.
+
+        Raises:
+            StoreError: there is no room for the second copy that this takes, or another process writes.
+        """
+        if self.engine.dialect.name != "sqlite":
+            return
+        with self._lock, as_store_errors(self.shown):
+            driver = self.engine.raw_connection()
+            try:
+                driver.cursor().execute("VACUUM")
+            finally:
+                driver.close()
+
+    def close(self) -> None:
+        """Let go of files and connections, once no other thread is in a transaction."""
+        with self._lock:
+            self.engine.dispose()
+
+    def _run(self, engine: Engine, work: Callable[[orm.Session], Result]) -> Result:
+        with self._lock, as_store_errors(self.shown):
+            deadline = time.monotonic() + self._wait_s
+            pause_s = _FIRST_PAUSE_S
+            while True:
+                try:
+                    with orm.Session(engine) as db, db.begin():
+                        return work(db)
+                except DBAPIError as err:
+                    if not is_passing(err) or time.monotonic() + pause_s > deadline:
+                        raise
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
