@@ -6,6 +6,34 @@ import numpy
 import numpy.typing
 
 
+class Network:
+    """One rank's connections to ranks of other hosts, by UCX."""
+
+    def __init__(self, libraries: Sequence[str], devices: str, rank: int, n_ranks: int) -> None: ...
+
+    @property
+    def address(self) -> bytes: ...
+
+    @property
+    def library(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def refused(self) -> int: ...
+
+    def connect(self, host_of: Sequence[int], host_names: Sequence[str], addresses: Sequence[bytes], greetings_out: Sequence[bytes], greetings_in: Sequence[bytes]) -> None:
+        """
+        By rank: its host, its address, 32 bytes of proof and 8 of token to send and to expect.
+        """
+
+    def transports(self, rank: int) -> list[str]:
+        """Such as tcp/eth0, to a rank of another host."""
+
 def create_segment(n_ranks: int, staging_bytes: int, symmetric_bytes: int) -> int:
     """
     A new sealed memory segment for a group; returns a descriptor that the caller owns.
@@ -39,7 +67,7 @@ class Call:
 class Group:
     """One rank's end of a group that shares a segment."""
 
-    def __init__(self, fd: int, rank: int, spins: int, yields: int, timeout_s: float, check: bool) -> None: ...
+    def __init__(self, fd: int, rank: int, spins: int, yields: int, timeout_s: float, check: bool, network: Network | None = None) -> None: ...
 
     @property
     def rank(self) -> int: ...

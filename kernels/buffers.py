@@ -67,6 +67,21 @@ def size_bytes(array: Buffer) -> int:
     return array.nbytes if isinstance(array, np.ndarray) else memoryview(array).nbytes
 
 
+def bytes_of(buffer: Buffer) -> memoryview:
+    """The bytes of a contiguous buffer, as they are now and later.
+
+    Raises:
+        UsageError: it is not contiguous.
+    """
+    view = memoryview(buffer)  # type: ignore[arg-type,unused-ignore]  # arrays: see Buffer
+    if not view.nbytes:
+        return memoryview(b"")
+    try:
+        return view.cast("B")
+    except TypeError:
+        raise UsageError("the buffer is not contiguous", remedy="pass numpy.ascontiguousarray(...)") from None
+
+
 def op_of(op: ReduceOp | str) -> ReduceOp:
     """The operation of this name.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..errors import UsageError
-from ..types import Collective, Config, DType, KnobValue, ReduceOp
+from ..types import Collective, Config, DType, KnobValue, Layout, ReduceOp
 from . import _native
 from .codecs import Codec
 from .compiler import compile_program
@@ -67,21 +67,28 @@ class Route:
     lossy: bool = False
 
 
-def load_program(collective: Collective, route: Route, n_ranks: int, rank: int, root: int) -> _native.Program:
+def load_program(
+    collective: Collective, route: Route, n_ranks: int, rank: int, root: int, host_of: tuple[int, ...] | None = None
+) -> _native.Program:
     """Build, compile and load. The root is position 0; the other ranks follow in order.
+
+    Args:
+        host_of: by rank, the number of its host; None where all share one. Ranks of one host then follow each other.
 
     Raises:
         UsageError: no such algorithm, or not for this collective, number of ranks, exchange or lossy codecs.
     """
-    order = tuple((position + root) % n_ranks for position in range(n_ranks))
-    schedule = build(collective, route.algorithm, n_ranks)
+    layout = layout_of(n_ranks, root, host_of)
+    order = layout.order
+    schedule = build(collective, route.algorithm, n_ranks, layout)
     if route.lossy and (objection := codec_legality(collective, schedule)):
         raise UsageError(
             f"{route.algorithm} cannot do {collective.value} over {n_ranks} ranks with a lossy codec: {objection}",
             remedy=f"use the codec none, or one of {', '.join(lossy_names(collective, n_ranks)) or 'no others'}",
         )
     if not route.zero_copy:
-        return _native.Program(compile_program(collective, schedule, rank, order, lossy=route.lossy).flatten())
+        program = compile_program(collective, schedule, rank, order, lossy=route.lossy, host_of=host_of)
+        return _native.Program(program.flatten())
     try:
         programs = compile_zero_copy(collective, schedule, order, in_place=route.in_place)
     except NotZeroCopy as err:
@@ -91,6 +98,24 @@ def load_program(collective: Collective, route: Route, n_ranks: int, rank: int, 
             remedy=f"use exchange=staged, or one of {', '.join(zero_copy_names(collective, n_ranks)) or 'no others'}",
         ) from None
     return _native.Program(programs[rank].flatten())
+
+
+def layout_of(n_ranks: int, root: int, host_of: tuple[int, ...] | None = None) -> Layout:
+    """Which rank stands at which position, the root first, and which share a host.
+
+    Args:
+        host_of: as of `load_program`; the root's host comes first then, and each host's ranks follow each other.
+    """
+    ranks = [(position + root) % n_ranks for position in range(n_ranks)]
+    if host_of is None:
+        return Layout(order=tuple(ranks))
+    hosts: dict[int, list[int]] = {}
+    for rank in ranks:
+        hosts.setdefault(host_of[rank], []).append(rank)
+    return Layout(
+        order=tuple(rank for group in hosts.values() for rank in group),
+        groups=tuple(tuple(group) for group in hosts.values()),
+    )
 
 
 @lru_cache(maxsize=256)
@@ -154,9 +179,13 @@ class Calls:
     """The programs and calls of one rank of one group. Not thread-safe, like the communicator that owns it.
 
     It does not keep the group: what holds the native group holds its memory.
+
+    Args:
+        host_of: by rank, the number of its host; None where all share one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, host_of: tuple[int, ...] | None = None) -> None:
+        self._host_of = host_of
         self._programs: OrderedDict[tuple[Collective, Route, int], _native.Program] = OrderedDict()
         self._calls: OrderedDict[tuple[Shape, Config, bool], _native.Call] = OrderedDict()
 
@@ -204,11 +233,16 @@ class Calls:
         self._calls[(shape, config, in_place)] = call
         return call
 
+    def clear(self) -> None:
+        """Forget everything, when the group is left."""
+        self._programs.clear()
+        self._calls.clear()
+
     def _program(self, group: _native.Group, shape: Shape, route: Route) -> _native.Program:
         key = (shape.collective, route, shape.root)
         program = self._programs.get(key)
         if program is None:
-            program = load_program(shape.collective, route, group.n_ranks, group.rank, shape.root)
+            program = load_program(shape.collective, route, group.n_ranks, group.rank, shape.root, self._host_of)
             if len(self._programs) >= _PROGRAMS_KEPT:
                 self._programs.popitem(last=False)
             self._programs[key] = program

@@ -1,4 +1,4 @@
-"""The Python face of the native executor: one rank's end of a group, with the collectives as methods.
+"""The Python face of the native executor: one rank's end of a group, with the collectives as methods (collectives.py).
 
 In:  a descriptor of the group's shared segment, a rank, a selector that names a config for every call.
 Out: results in the caller's buffers (NumPy arrays or any contiguous buffer), or a CommunicatorError on every rank.
@@ -22,14 +22,15 @@ import numpy as np
 from ..errors import UsageError
 from ..types import Collective, Config, DType, Memory, ReduceOp
 from . import _native
-from .buffers import elements, like, named, numpy_dtype, op_of
-from .calls import DTYPE_NUMBER, Calls, Shape
-from .feedback import ErrorFeedback, run_with_feedback
-from .splits import agreed_counts
+from .asynchronous import Progress
+from .buffers import elements, named, numpy_dtype, op_of
+from .calls import Calls, Shape
+from .collectives import Collectives
 from .symmetric import PRIVATE, Placing, SymmetricMemory
 
 if TYPE_CHECKING:
     from .buffers import Buffer
+    from .network import Hosts
 
 Selector = Callable[[Collective, int, DType, ReduceOp, Memory], Config]
 """(collective, message_bytes, dtype, op, memory) -> config; must answer alike on every rank."""
@@ -38,10 +39,11 @@ Selector = Callable[[Collective, int, DType, ReduceOp, Memory], Config]
 _ASKED_KEPT = 4096
 _EXCHANGE = Config(algorithm="direct", segment_bytes=65536)
 _BARRIER = Config(algorithm="flat", segment_bytes=4096)
+_BARRIER_OF_HOSTS = Config(algorithm="recursive_doubling", segment_bytes=4096)  # few packets, not few steps
 _BYTE = Shape(Collective.ALL_REDUCE, DType.UINT8, ReduceOp.MAX, 0, 1)
 
 
-class Communicator:
+class Communicator(Collectives):
     """One rank of a group on one host; a context manager.
 
     Args:
@@ -51,6 +53,8 @@ class Communicator:
         timeout_s: the longest wait for another rank.
         check: compare the whole arguments of every call before it starts.
         room_bytes: says how much memory this host can still give; None where that is not known.
+        hosts: where the ranks of a group over several hosts are; the segment is then that of this host's ranks. None
+            for a group on one host.
 
     Raises:
         CommunicatorError: not all ranks joined within timeout_s.
@@ -67,20 +71,27 @@ class Communicator:
         timeout_s: float,
         check: bool = False,
         room_bytes: Callable[[], int | None] = lambda: None,
+        hosts: Hosts | None = None,
     ) -> None:
         # Spinning pays only while nobody else needs the core (measured: 2000 looks are about 50 us).
-        spins = 2000 if n_ranks <= cores else 0
-        self._group: _native.Group | None = _native.Group(fd, rank, spins, 400, timeout_s, check)
+        spins = 2000 if (n_ranks if hosts is None else hosts.n_neighbours) <= cores else 0
+        network = None if hosts is None else hosts.network
+        self._group: _native.Group | None = _native.Group(fd, rank, spins, 400, timeout_s, check, network)
         if self._group.n_ranks != n_ranks:
             raise UsageError(
                 f"the segment is for {self._group.n_ranks} ranks, not {n_ranks}", remedy="give all ranks one segment"
             )
-        self._calls = Calls()
+        self._calls = Calls(None if hosts is None else hosts.host_of)
+        self.hosts = hosts
         self._selector = selector
         self._asked: dict[tuple[int, int, np.dtype[Any], ReduceOp | str, int, Placing], _native.Call] = {}
         self._symmetric: SymmetricMemory | None = SymmetricMemory(self._group, room_bytes)
+        self._allocated: SymmetricMemory | None = None  # the same, as long as there is an array in it
         self.rank = rank
         self.n_ranks = n_ranks
+        self._check = check
+        self._progress: Progress | None = None
+        self._direct = self._group.run
         self._token, self._sink = bytearray(1), bytearray(1)
 
     def __enter__(self) -> Communicator:
@@ -89,13 +100,24 @@ class Communicator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self.close(finish=kind is None)
 
-    def close(self) -> None:
-        """Leave the group. Ranks that still wait for this one get an error."""
+    def close(self, *, finish: bool = True) -> None:
+        """Leave the group. Ranks that still wait for this one get an error.
+
+        Args:
+            finish: carry out what was issued asynchronously first, as the other ranks expect; errors stay with the
+                handles. Otherwise (and where ``with`` ends by an exception) what has not begun fails.
+        """
         if self._group is not None:
+            if self._progress is not None:
+                self._progress.close(finish=finish)
+            self._direct = None
             self._group.leave()
-            self._group = self._symmetric = None  # the last array of allocate may still hold the group
+            self._asked.clear()
+            self._calls.clear()
+            # The last array of allocate may still hold the native group.
+            self._group = self._symmetric = self._allocated = None
 
     @property
     def group(self) -> _native.Group:
@@ -148,15 +170,24 @@ class Communicator:
         """
         kind = dtype if isinstance(dtype, DType) else named(DType, dtype)
         sides = tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
-        return self._memory().allocate(sides, numpy_dtype(kind), self._everyones)
+        memory = self._memory()
+        array = memory.allocate(sides, numpy_dtype(kind), self._everyones)
+        self._allocated = memory
+        return array
 
     def free(self, array: np.ndarray[Any, Any]) -> None:
         """Give back an array of `allocate`; every rank calls it. Its memory may not be used any more."""
-        self._memory().free(array, self._everyones)
+        memory = self._memory()
+        memory.free(array, self._everyones)
+        self._allocated = memory if memory else None
 
     def _memory(self) -> SymmetricMemory:
         if self._symmetric is None:
             raise self._closed()
+        if self.hosts is not None:
+            raise UsageError(
+                "symmetric memory does not reach over several hosts", remedy="use buffers of your own (NumPy arrays)"
+            )
         return self._symmetric
 
     def _call(
@@ -171,7 +202,7 @@ class Communicator:
         out: Buffer | None,
     ) -> _native.Call:
         """The native call whose count `sized` gives. What a NumPy array asks for again costs one look-up."""
-        placing = self._symmetric.placing(collective, array, out) if self._symmetric else PRIVATE
+        placing = PRIVATE if self._allocated is None else self._allocated.placing(collective, array, out)
         key = None  # the id, since an enum's hash is Python code
         if config is None and dtype is None and type(sized) is np.ndarray:
             key = (id(collective), sized.nbytes, sized.dtype, op, root, placing)
@@ -195,197 +226,12 @@ class Communicator:
             self._asked[key] = call
         return call
 
-    def all_reduce(
-        self,
-        array: Buffer,
-        op: ReduceOp | str = "sum",
-        *,
-        out: Buffer | None = None,
-        dtype: DType | str | None = None,
-        config: Config | None = None,
-        feedback: ErrorFeedback | None = None,
-        name: str | None = None,
-    ) -> Buffer:
-        """Combine all ranks' arrays; every rank gets the result, bit for bit the same.
-
-        Args:
-            array: this rank's contribution; overwritten with the result unless `out` is given.
-            op: ``sum``, ``prod``, ``max``, ``min`` or ``avg``.
-            dtype: the element type where the buffer does not say it (``"bfloat16"`` over 16-bit integers).
-            feedback: adds what lossy codecs dropped in earlier calls of that `name`, and keeps what this one drops. For
-                ``sum`` and ``avg``.
-            name: the buffer's, for `feedback`.
-
-        Returns:
-            `out`, or `array`.
-        """
-        target = array if out is None else out
-        if feedback is not None or name is not None:
-            call = self._call(Collective.ALL_REDUCE, array, dtype, op, 0, config, None, None)
-            run_with_feedback(self.group, call, array, target, op, dtype, feedback, name)
-            return target
-        self.group.run(self._call(Collective.ALL_REDUCE, array, dtype, op, 0, config, array, target), array, target)
-        return target
-
-    def all_gather(
-        self,
-        array: Buffer,
-        out: Buffer | None = None,
-        *,
-        dtype: DType | str | None = None,
-        config: Config | None = None,
-    ) -> Buffer:
-        """Every rank gets all ranks' arrays, in the order of ranks.
-
-        Args:
-            out: n_ranks times the size of `array`; a new NumPy array of shape (n_ranks, *array.shape) if None.
-                In place: `array` is the rank-th part of `out`.
-        """
-        target = like(array, (self.n_ranks,)) if out is None else out
-        self.group.run(self._call(Collective.ALL_GATHER, array, dtype, "sum", 0, config, array, target), array, target)
-        return target
-
-    def reduce_scatter(
-        self,
-        array: Buffer,
-        out: Buffer,
-        op: ReduceOp | str = "sum",
-        *,
-        dtype: DType | str | None = None,
-        config: Config | None = None,
-        feedback: ErrorFeedback | None = None,
-        name: str | None = None,
-    ) -> Buffer:
-        """Combine all ranks' arrays; rank r gets the r-th part of the result.
-
-        Args:
-            array: n_ranks times the size of `out`. In place: `out` is the rank-th part of `array`.
-            feedback, name: as for `all_reduce`.
-        """
-        if feedback is not None or name is not None:
-            call = self._call(Collective.REDUCE_SCATTER, out, dtype, op, 0, config, None, None)
-            run_with_feedback(self.group, call, array, out, op, dtype, feedback, name)
-            return out
-        self.group.run(self._call(Collective.REDUCE_SCATTER, out, dtype, op, 0, config, array, out), array, out)
-        return out
-
-    def broadcast(
-        self, array: Buffer, root: int = 0, *, dtype: DType | str | None = None, config: Config | None = None
-    ) -> Buffer:
-        """Every rank gets the root's array, in place."""
-        source = array if self.rank == root else None
-        self.group.run(self._call(Collective.BROADCAST, array, dtype, "sum", root, config, array, array), source, array)
-        return array
-
-    def reduce(
-        self,
-        array: Buffer,
-        op: ReduceOp | str = "sum",
-        *,
-        root: int = 0,
-        out: Buffer | None = None,
-        dtype: DType | str | None = None,
-        config: Config | None = None,
-    ) -> Buffer:
-        """Combine all ranks' arrays; the root gets the result, in `array` unless it gives `out`.
-
-        In symmetric memory every rank gives `out`, or none does: the others write into the root's.
-        """
-        target = array if out is None else out
-        call = self._call(Collective.REDUCE, array, dtype, op, root, config, array, target)
-        self.group.run(call, array, target if self.rank == root or call.zero_copy else None)
-        return target if self.rank == root else array
-
-    def scatter(
-        self,
-        array: Buffer | None,
-        out: Buffer,
-        root: int = 0,
-        *,
-        dtype: DType | str | None = None,
-        config: Config | None = None,
-    ) -> Buffer:
-        """Rank r gets the r-th part of the root's array; `array` is None on the other ranks."""
-        source = array if self.rank == root else None
-        self.group.run(self._call(Collective.SCATTER, out, dtype, "sum", root, config, None, None), source, out)
-        return out
-
-    def gather(
-        self,
-        array: Buffer,
-        out: Buffer | None = None,
-        root: int = 0,
-        *,
-        dtype: DType | str | None = None,
-        config: Config | None = None,
-    ) -> Buffer | None:
-        """The root gets all ranks' arrays, in the order of ranks, in `out` (None on the other ranks)."""
-        target = out if self.rank == root else None
-        self.group.run(self._call(Collective.GATHER, array, dtype, "sum", root, config, None, None), array, target)
-        return target
-
-    def all_to_all(
-        self, array: Buffer, out: Buffer, *, dtype: DType | str | None = None, config: Config | None = None
-    ) -> Buffer:
-        """Rank s's r-th part becomes rank r's s-th part. `out` has the size of `array` and does not overlap it."""
-        self.group.run(self._call(Collective.ALL_TO_ALL, array, dtype, "sum", 0, config, array, out), array, out)
-        return out
-
-    def all_to_all_v(
-        self,
-        array: Buffer,
-        out: Buffer,
-        send_counts: Sequence[int],
-        recv_counts: Sequence[int],
-        *,
-        dtype: DType | str | None = None,
-        config: Config | None = None,
-    ) -> Buffer:
-        """all_to_all with unequal parts, as expert parallelism needs: parts follow each other without gaps.
-
-        All ranks' counts are exchanged first, so that a pair that disagrees is an error on every rank and the largest
-        part is known to all; configs are chosen by n_ranks times that part.
-
-        Args:
-            send_counts: elements for each rank; they sum to the size of `array`.
-            recv_counts: elements from each rank; they sum to the size of `out`.
-        """
-        kind, _ = elements(array, dtype)
-        sent = agreed_counts(send_counts, recv_counts, self.n_ranks, self._everyones)
-        shape = Shape(Collective.ALL_TO_ALL, kind, ReduceOp.SUM, 0, int(sent.max()))
-        self.group.run_split(self.prepare(shape, config), array, out, list(send_counts), list(recv_counts))
-        return out
-
     def _everyones(self, mine: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         """All ranks' arrays, one after the other."""
         everyone = np.empty((self.n_ranks, *mine.shape), np.int64)
         self.all_gather(mine, everyone, config=_EXCHANGE)
         return everyone
 
-    def send(self, array: Buffer, to: int, *, dtype: DType | str | None = None) -> None:
-        """Send to one rank; returns when at most 256 KiB of it are still on the way."""
-        kind, _ = elements(array, dtype)
-        self._check_peer(to)
-        self.group.send(to, array, DTYPE_NUMBER[kind])
-
-    def recv(self, array: Buffer, source: int, *, dtype: DType | str | None = None) -> Buffer:
-        """Receive from one rank, in the order of its sends; count and type must be the sender's."""
-        kind, _ = elements(array, dtype)
-        self._check_peer(source)
-        self.group.recv(source, array, DTYPE_NUMBER[kind])
-        return array
-
-    def _check_peer(self, peer: int) -> None:
-        if peer == self.rank or not 0 <= peer < self.n_ranks:
-            raise UsageError(
-                f"rank {self.rank} of {self.n_ranks} cannot exchange with rank {peer}",
-                remedy="give another rank of the group",
-            )
-
-    def barrier(self) -> None:
-        """Return when every rank has called it."""
-        self.group.run(self.barrier_call(), self._token, self._sink)
-
     def barrier_call(self) -> _native.Call:
         """The native call behind `barrier`, for measuring."""
-        return self._calls.call(self.group, _BYTE, _BARRIER)
+        return self._calls.call(self.group, _BYTE, _BARRIER if self.hosts is None else _BARRIER_OF_HOSTS)

@@ -21,6 +21,7 @@ this rank is charged with what encoding drops.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ..types import Collective
@@ -32,6 +33,7 @@ from .program import (
     VERTICAL,
     Instruction,
     Program,
+    RemoteReader,
     Source,
     Space,
     merged,
@@ -43,13 +45,20 @@ from .traffic import Traffic, storage, traffic_of
 
 
 def compile_program(
-    collective: Collective, schedule: Schedule, rank: int, order: tuple[int, ...], *, lossy: bool = False
+    collective: Collective,
+    schedule: Schedule,
+    rank: int,
+    order: tuple[int, ...],
+    *,
+    lossy: bool = False,
+    host_of: tuple[int, ...] | None = None,
 ) -> Program:
     """The program of `rank` for a checked schedule.
 
     Args:
         order: position p of the schedule is rank order[p]; position 0 is the root.
         lossy: messages will be encoded; the schedule is one that wire.codec_legality allows.
+        host_of: by rank, the number of its host; None where all share one.
     """
     traffic = traffic_of(collective, schedule, order)
     pieces = [[{block: i for i, block in enumerate(sorted(blocks))} for blocks in of_rank] for of_rank in traffic.sends]
@@ -70,7 +79,35 @@ def compile_program(
         piece_blocks=traffic.piece_blocks,
         synchronising=traffic.synchronising,
         lossy=lossy,
+        remote_readers=() if host_of is None else _remote_readers(rank, host_of, traffic, pieces[rank]),
     )
+
+
+def _remote_readers(
+    rank: int, host_of: tuple[int, ...], traffic: Traffic, pieces: list[dict[int, int]]
+) -> tuple[tuple[RemoteReader, ...], ...]:
+    """Of each superstep, the ranks of other hosts that read this rank's message, the nearest first, and what of it."""
+    n = len(host_of)
+    others = [(rank + way) % n for way in range(1, n) if host_of[(rank + way) % n] != host_of[rank]]
+    readers = []
+    for step, piece_of in enumerate(pieces):
+        found = []
+        for reader in others:
+            arrivals = traffic.arrivals[reader][step]
+            read = [piece for block, piece in piece_of.items() if rank in arrivals.get(block, ())]
+            if read:
+                found.append(RemoteReader(reader, tuple(_stretches(sorted(read)))))
+        readers.append(tuple(found))
+    return tuple(readers)
+
+
+def _stretches(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """Ascending numbers as (first, how many) of those that follow each other."""
+    first = 0
+    for index, number in enumerate(numbers):
+        if index + 1 == len(numbers) or numbers[index + 1] != number + 1:
+            yield numbers[first], index + 1 - first
+            first = index + 1
 
 
 def _level(number: int, blocks: _Blocks, traffic: Traffic, pieces: list[list[dict[int, int]]]) -> list[Instruction]:

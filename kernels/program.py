@@ -72,6 +72,14 @@ class Instruction:
     divided: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteReader:
+    """What a rank on another host reads of one message: stretches of pieces, (first, how many)."""
+
+    rank: int
+    pieces: tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """What one rank does for a (collective, algorithm, n, order), for any count, type and segment size.
@@ -89,6 +97,7 @@ class Program:
         lossy: messages are encoded, so a block that is sent becomes, here too, what its readers decode: an instruction
             with an outbox and a place in memory stores that.
         final_waits: ranks that may still use this rank's buffers at its end, and so are awaited before it returns.
+        remote_readers: of each superstep, who reads its message on other hosts; empty where all ranks share one.
     """
 
     collective: Collective
@@ -107,6 +116,7 @@ class Program:
     shares_output: bool = False
     lossy: bool = False
     final_waits: tuple[int, ...] = ()
+    remote_readers: tuple[tuple[RemoteReader, ...], ...] = ()
 
     def flatten(self) -> list[int]:
         """The form that the native executor loads (csrc/program.cc reads it back in this order)."""
@@ -129,8 +139,12 @@ class Program:
             *self.final_waits,
             len(self.levels),
         ]
-        for level, posts in zip(self.levels, self.posts, strict=True):
-            words += [len(level), int(posts)]
+        remote_readers = self.remote_readers or ((),) * len(self.levels)
+        for level, posts, readers in zip(self.levels, self.posts, remote_readers, strict=True):
+            words += [len(level), int(posts), len(readers)]
+            for reader in readers:
+                words += [reader.rank, len(reader.pieces)]
+                words += [number for stretch in reader.pieces for number in stretch]
             for op in level:
                 words += [op.destinations, op.memory_index, op.piece, op.width, op.block, int(op.completes)]
                 words += [0 if op.charged is None else 1 + op.charged, int(op.divided)]

@@ -1,4 +1,4 @@
-"""One rank in each host, started as torchrun would: RANK, WORLD_SIZE, MASTER_ADDR and so on in its environment.
+"""Ranks in each host, started as torchrun would: RANK, WORLD_SIZE, MASTER_ADDR and so on in their environment.
 
 In:  a network that is up, a command. Out: how the ranks ended, and what rank 0 wrote.
 May not touch: what the command does. A rank does not outlive this call: all are ended when one fails, when the time is
@@ -25,29 +25,39 @@ _STOP_S = 2.0
 _TICK_S = 0.05
 
 
-def run_ranks(network: Network, command: Sequence[str], *, within_s: float, capture: bool = True) -> str:
-    """Run a command once in every host.
+def run_ranks(
+    network: Network,
+    command: Sequence[str],
+    *,
+    within_s: float,
+    capture: bool = True,
+    per_host: Sequence[int] | None = None,
+) -> str:
+    """Run a command in every host.
 
     Args:
+        per_host: how many ranks each host has; None for one. Ranks of a host follow each other.
         capture: return rank 0's standard output; else all ranks write to this process's.
 
     Raises:
         TrialFailed: a rank ended with another code than 0, or not in time; says what it last wrote.
     """
+    sizes = tuple(per_host or (1,) * network.n_hosts)
+    host_of = [host for host, size in enumerate(sizes) for _ in range(size)]
     with contextlib.ExitStack() as stack:
-        said = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(network.n_hosts)]
+        said = [stack.enter_context(tempfile.TemporaryFile()) for _ in host_of]
         out = stack.enter_context(tempfile.TemporaryFile())
         ranks: list[subprocess.Popen[bytes]] = []
         stack.callback(_end, ranks)
-        for number in range(network.n_hosts):
+        for number, host in enumerate(host_of):
             target = None if not capture else out if number == 0 else subprocess.DEVNULL
             ranks.append(
                 subprocess.Popen(
-                    [*network.inside(number), *command],
+                    [*network.inside(host), *command],
                     stdin=subprocess.DEVNULL,
                     stdout=target,
                     stderr=said[number] if capture else None,
-                    env={**os.environ, **environment(network, number)},
+                    env={**os.environ, **environment(network, number, sizes)},
                     process_group=0,  # so that what a rank starts is ended with it
                 )
             )
@@ -56,14 +66,15 @@ def run_ranks(network: Network, command: Sequence[str], *, within_s: float, capt
         return out.read().decode(errors="replace")
 
 
-def environment(network: Network, number: int) -> dict[str, str]:
+def environment(network: Network, rank: int, per_host: Sequence[int]) -> dict[str, str]:
     """What torchrun sets, and gloo's interface."""
+    host, local = [(host, local) for host, size in enumerate(per_host) for local in range(size)][rank]
     return {
-        "RANK": str(number),
-        "WORLD_SIZE": str(network.n_hosts),
-        "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": "1",
-        "GROUP_RANK": str(number),
+        "RANK": str(rank),
+        "WORLD_SIZE": str(sum(per_host)),
+        "LOCAL_RANK": str(local),
+        "LOCAL_WORLD_SIZE": str(per_host[host]),
+        "GROUP_RANK": str(host),
         "MASTER_ADDR": network.address(0),
         "MASTER_PORT": str(PORT),
         "GLOO_SOCKET_IFNAME": "eth0",

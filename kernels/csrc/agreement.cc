@@ -115,7 +115,9 @@ std::string Group::call_counts() const {
     std::uint64_t latest = 0;
     for (const CallRecord& record : segment_.line(rank).history)
       latest = std::max(latest, record.tag.load(std::memory_order_relaxed) >> kSignatureBits);
-    text += (rank ? ", rank " : " rank ") + std::to_string(rank) + " " + std::to_string(latest);
+    // Of a rank on another host only what it told this one is known.
+    text += std::string(rank ? ", " : " ") + waiting_.name_of(rank) + " " +
+            (latest || !remote(rank) ? std::to_string(latest) : "unknown");
   }
   return text + ")";
 }

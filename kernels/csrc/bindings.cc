@@ -21,6 +21,7 @@
 #include "codec_bindings.h"
 #include "failure.h"
 #include "group.h"
+#include "network_bindings.h"
 #include "pattern.h"
 #include "program.h"
 #include "reduce.h"
@@ -165,11 +166,13 @@ void check_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-void join(Group* self, int fd, int rank, int spins, int yields, double timeout_s, bool check) {
+void join(Group* self, int fd, int rank, int spins, int yields, double timeout_s, bool check,
+          std::shared_ptr<Network> network) {
   GroupOptions options;
   options.waiting = WaitPolicy{spins, yields, timeout_s};
   options.check = check;
   options.interrupted = check_signals;
+  options.network = std::move(network);
   const nb::gil_scoped_release released;
   new (self) Group(fd, rank, std::move(options));
 }
@@ -240,7 +243,7 @@ void register_group(nb::module_& m) {
       .def_ro("output_elements", &Call::output_elements);
   nb::class_<Group>(m, "Group", "One rank's end of a group that shares a segment.")
       .def("__init__", &join, nb::arg("fd"), nb::arg("rank"), nb::arg("spins"), nb::arg("yields"), nb::arg("timeout_s"),
-           nb::arg("check"))
+           nb::arg("check"), nb::arg("network").none() = nb::none())
       .def_prop_ro("rank", &Group::rank)
       .def_prop_ro("n_ranks", &Group::n_ranks)
       .def("prepare", &prepare, nb::arg("program"), nb::arg("collective"), nb::arg("dtype"), nb::arg("op"),
@@ -343,6 +346,7 @@ void register_measuring(nb::module_& m) {
 NB_MODULE(_native, m) {
   m.doc() = "Native executor of autotune; used by autotune.kernels, not by people.";
   autotune::register_errors();
+  autotune::register_network(m);
   autotune::register_group(m);
   autotune::register_measuring(m);
   autotune::register_codecs(m);

@@ -35,14 +35,17 @@ std::optional<int> Transcoder::execute(const Call& call, const Instruction& op, 
     const auto within = [&](std::size_t elements) {
       return elements > start ? std::min(operands.pitch, elements - start) : 0;
     };
+    std::size_t used = 0;
     const Block block{operands, call.plan.item, start, number * operands.piece_bytes, within(operands.elements),
                       within(operands.encoded)};
-    if (const std::optional<int> damaged = execute_block(call, op, block, stream)) return damaged;
+    if (const std::optional<int> damaged = execute_block(call, op, block, stream, used)) return damaged;
+    if (operands.filled) operands.filled[number] = used;
   }
   return std::nullopt;
 }
 
-std::optional<int> Transcoder::execute_block(const Call& call, const Instruction& op, const Block& block, bool stream) {
+std::optional<int> Transcoder::execute_block(const Call& call, const Instruction& op, const Block& block, bool stream,
+                                             std::size_t& sent) {
   decoders_.clear();
   for (int k = 0; k < op.n_sources; k++)
     decoders_.emplace_back(*call.codec, block.source(k), block.arrives(k) ? block.all.piece_bytes : 0);
@@ -50,7 +53,6 @@ std::optional<int> Transcoder::execute_block(const Call& call, const Instruction
   const int divisor = op.completes && call.op == Op::Avg ? call.program->n_ranks : 1;
   const bool passed_on = op.n_sources == 1 && block.arrives(0);
   char *const memory = block.memory(), *const outbox = block.outbox();
-  std::size_t sent = 0;
   for (std::size_t first = 0; first < block.encoded; first += kTile) {
     const std::size_t length = std::min(kTile, block.encoded - first), real = block.real(first, length);
     // Where no more happens to the result, it is made where it stays.
@@ -70,7 +72,7 @@ std::optional<int> Transcoder::execute_block(const Call& call, const Instruction
     if (outbox && !passed_on) value = send(call, op, block, stream, first, length, value, sent);
     if (here && value != here) put(stream, here, value, real * block.item);
   }
-  if (outbox && passed_on) put(call.stream_outbox, outbox, block.source(0), decoders_[0].used());
+  if (outbox && passed_on) put(call.stream_outbox, outbox, block.source(0), sent = decoders_[0].used());
   return std::nullopt;
 }
 

@@ -30,6 +30,7 @@ struct EncodedOperands {
   std::size_t encoded;         // in messages: more where all_to_all_v has a shorter part, behind which zeros travel
   std::size_t pitch;           // elements from one block to the next
   std::size_t piece_bytes;     // of a message, from one block to the next
+  std::size_t* filled;         // by block: takes the bytes that its encoding came to; null where nobody asks
 };
 
 class Transcoder {
@@ -43,7 +44,8 @@ class Transcoder {
   static constexpr std::size_t kTile = 8 * kCodecBlock;  // elements; a few of them stay in the first-level cache
 
   struct Block;  // an instruction's part of one block of the schedule
-  std::optional<int> execute_block(const Call& call, const Instruction& op, const Block& block, bool stream);
+  std::optional<int> execute_block(const Call& call, const Instruction& op, const Block& block, bool stream,
+                                   std::size_t& sent);
   const void* gather(const Block& block, int source, std::size_t first, std::size_t length, void* tile);
   const char* send(const Call& call, const Instruction& op, const Block& block, bool stream, std::size_t first,
                    std::size_t length, const char* value, std::size_t& sent);

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "one_at_a_time.h"
+#include "wave.h"
 
 #ifndef MADV_POPULATE_READ  // glibc before 2.35
 #define MADV_POPULATE_READ 22
@@ -30,34 +31,28 @@ constexpr std::size_t kRotationBytes = 1 << 20;
 constexpr std::size_t kTakenBackBytes = 2 << 10;
 alignas(64) thread_local char tile_memory[kTileBytes];
 
-constexpr std::uint64_t kChain = 0x9E3795;         // odd, so that a difference once in the chain stays
+// However a call ends, nothing that arrives afterwards is written to its caller's buffers.
+struct LandingsEnd {
+  explicit LandingsEnd(Network* network) : network_(network) {}
+  ~LandingsEnd() {
+    if (network_) network_->forget_landings();
+  }
+  LandingsEnd(const LandingsEnd&) = delete;
+  LandingsEnd& operator=(const LandingsEnd&) = delete;
 
-// The length of block `index`, cut to [0, length) with the given pitch.
-std::size_t block_start(std::size_t length, std::size_t pitch, int index) {
-  return std::min(length, pitch * static_cast<std::size_t>(index));
-}
+ private:
+  Network* const network_;
+};
+
+constexpr std::uint64_t kChain = 0x9E3795;         // odd, so that a difference once in the chain stays
 
 }  // namespace
 
-struct Group::Wave {
-  int half;
-  std::uint64_t word;           // that announces a message of this wave
-  std::uint64_t previous_word;  // that announced the messages taken now
-  std::size_t number;           // in the call, from 0
-  std::size_t slot, previous_slot;
-  std::size_t slice, column;  // number of the slice; its place among those in flight
-  bool stream;                // write the output past the caches
-  const Level* level;
-  bool last_post;  // nothing is announced after this level
-  std::size_t length;  // elements of this slice (horizontal) or of each block's slice (vertical)
-  std::size_t pitch;   // elements from one block to the next, in the slice
-  std::size_t piece_bytes;  // the same in messages
-};
-
 Group::Group(int fd, int rank, GroupOptions options)
-    : segment_(fd),
+    : network_(std::move(options.network)),
+      segment_(fd, network_ ? network_->remote() : std::vector<bool>{}),
       rank_(rank),
-      waiting_(segment_, rank, options.waiting, std::move(options.interrupted)),
+      waiting_(segment_, rank, options.waiting, std::move(options.interrupted), network_.get()),
       check_(options.check),
       arithmetic_(arithmetic()),
       transcoder_(arithmetic_),
@@ -74,26 +69,33 @@ Group::Group(int fd, int rank, GroupOptions options)
   if (!line.presence.compare_exchange_strong(absent, static_cast<std::uint32_t>(Presence::Joined)))
     waiting_.fail("two processes joined as rank " + std::to_string(rank), "give each process a rank of its own");
   waiting_.ring();
+  if (network_) network_->attach(segment_);
   for (int other = 0; other < n_ranks(); other++) {
     const auto& presence = segment_.line(other).presence;
     waiting_.until(
         other, [&] { return presence.load() != static_cast<std::uint32_t>(Presence::Absent); }, [] {},
-        [&] { return "rank " + std::to_string(rank_) + " waits for rank " + std::to_string(other) + " to join"; });
+        [&] { return "rank " + std::to_string(rank_) + " waits for rank " + std::to_string(other) + " to join" + refusals(); });
     waiting_.watch(other);
   }
 }
 
-Group::~Group() { leave(); }
+Group::~Group() {
+  leave();
+  release_network();
+}
 
 void Group::leave() {
   RankLine& line = segment_.line(rank_);
   if (line.pid.load() != static_cast<std::int32_t>(getpid())) return;  // a forked child's copy: the rank is its parent
-  line.presence.store(static_cast<std::uint32_t>(Presence::Left));
+  if (line.presence.exchange(static_cast<std::uint32_t>(Presence::Left)) == static_cast<std::uint32_t>(Presence::Left))
+    return;
   waiting_.ring();
+  if (network_) leave_network();
 }
 
 void Group::run(const Call& call, const void* input, void* output, const Splits* splits, void* residual) {
   const OneAtATime guard(busy_);
+  const LandingsEnd landings_end(network_.get());
   const Program& program = *call.program;
   Places shared{};
   const Places* where = nullptr;
@@ -101,6 +103,7 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
   const Buffers buffers{static_cast<const char*>(input), static_cast<char*>(output), splits, where,
                         static_cast<char*>(residual)};
   begin(call, where);
+  if (network_) [[unlikely]] sends_from_input_ = may_send_from(call, buffers);
   const Plan& plan = call.plan;
   const std::size_t levels = program.levels.size();
   const int half = static_cast<int>(call_ & 1);
@@ -133,6 +136,7 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
       wave.pitch = last ? plan.last_pitch : plan.block_limit;
       wave.piece_bytes = last ? plan.last_piece_bytes : plan.piece_bytes;
       run_level(call, wave, buffers);
+      if (network_) [[unlikely]] network_->forget_landings();
     }
     previous_row = row;
     if (++row == plan.window) row = 0;
@@ -140,7 +144,13 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
     if (plan.waves > plan.window || w + 1 == plan.waves) {
       line.clock.store(start + w + 1, std::memory_order_release);
       waiting_.ring();
+      // Later clocks of this call nobody on another host waits for.
+      if (network_ && w + plan.window <= plan.waves) [[unlikely]] tell_clock_to_writers(program);
     }
+  }
+  if (network_) [[unlikely]] {
+    if (!program.synchronising) tell_clock_to_writers(program);
+    finish_sending();
   }
   if (wave.stream) store_fence();  // the caller may hand the output to another thread
   for (std::int32_t other : program.final_waits) await_clock(other, start + plan.waves);
@@ -172,8 +182,10 @@ void Group::begin(const Call& call, const Places* places) {
   record.input_place.store(input_place, std::memory_order_release);
   record.output_place.store(output_place, std::memory_order_release);
   record.tag.store(call_ << kSignatureBits | chain_, std::memory_order_release);
+  if (network_) [[unlikely]] network_->begin(call_);
   if (check_) {
     waiting_.ring();
+    if (network_) tell_everyone();
     for (int other = 0; other < n_ranks(); other++) {
       const CallRecord& theirs = segment_.line(other).history[call_ % kHistory];
       waiting_.until(
@@ -186,7 +198,8 @@ void Group::begin(const Call& call, const Places* places) {
   // shown that everyone had started it, and so had left the one before.
   if (!previous_synchronising_)
     for (int other = 0; other < n_ranks(); other++)
-      if (other != rank_) await_clock(other, previous_start_);
+      if (other != rank_ && !remote(other)) await_clock(other, previous_start_);
+  if (!previous_synchronising_ && network_) [[unlikely]] await_remote_readers(*call.program);
   const Plan& plan = call.plan;
   rotation_ = 0;
   if (plan.slot_bytes >= kRotatedFromBytes) {
@@ -201,6 +214,8 @@ void Group::begin(const Call& call, const Places* places) {
   if (sources_.size() < operands) sources_.resize(operands);
   const auto stores = static_cast<std::size_t>(call.program->max_stores) + 1;
   if (stores_.size() < stores) stores_.resize(stores);
+  const auto pieces = static_cast<std::size_t>(call.program->piece_blocks);
+  if (network_ && filled_.size() < pieces) filled_.resize(pieces), leaving_.resize(pieces);
 }
 
 // Touches the outboxes before the rotation does, page by page, in calls that somebody times: one's own at the first call
@@ -211,6 +226,7 @@ void Group::populate() {
   rotated_calls_++;
   for (int rank = 0; rank < n_ranks(); rank++) {
     const bool own = rank == rank_;
+    if (remote(rank)) continue;
     if (rotated_calls_ != (own ? 1 : 3)) continue;
     for (int half = 0; half < 2; half++)
       madvise(segment_.outbox(rank, half), std::min(kRotationBytes, segment_.half_bytes()),
@@ -243,6 +259,19 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
   };
   char* const scratch = scratch_.data() + wave.column *
                                               static_cast<std::size_t>(program.scratch_blocks) * plan.block_limit * item;
+
+  const bool lands = network_ && !call.codec && !splits && !plan.fits_in_line;
+  if (lands) [[unlikely]] {
+    landed_.assign(static_cast<std::size_t>(level.last - level.first), 0);
+    for (int i = level.first; i < level.last; i++) {
+      const Instruction& op = program.instructions[static_cast<std::size_t>(i)];
+      if (!only_kept(op, program)) continue;
+      char* const place = op.destinations & kToOutput
+                              ? output + offset(op.memory_index, nullptr) * item
+                              : scratch + static_cast<std::size_t>(op.memory_index) * wave.pitch * item;
+      landed_[static_cast<std::size_t>(i - level.first)] = land(op, program, wave, plan, place);
+    }
+  }
 
   int left = level.before_post;
   if (level.posts && left == 0) post(mine, call, wave);
@@ -294,6 +323,16 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
     } else if (op.destinations & kToScratch) {
       memory = scratch + static_cast<std::size_t>(op.memory_index) * wave.pitch * item;
     }
+    const bool leaves = op.destinations & kToOutbox && !level.remote_readers.empty();
+    if (leaves && !call.codec) [[unlikely]] note_filled(op, wave, program.vertical, item);
+    if (lands && landed_[static_cast<std::size_t>(i - level.first)]) [[unlikely]] continue;
+    if (leaves && sends_from_input_ && only_sent(op, program)) [[unlikely]] {
+      for (int k = 0; k < op.width; k++)
+        leaving_[static_cast<std::size_t>(op.piece + k)] =
+            static_cast<const char*>(sources_[0]) + static_cast<std::size_t>(k) * wave.pitch * item;
+      if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave);
+      continue;
+    }
     char* const piece =
         op.destinations & kToOutbox ? outbox + static_cast<std::size_t>(op.piece) * wave.piece_bytes : nullptr;
     if (call.codec) [[unlikely]] {
@@ -301,7 +340,8 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
                                 ? residual + offset(op.charged, nullptr) * residual_bytes(call.dtype)
                                 : nullptr;
       const EncodedOperands operands{&program.sources[static_cast<std::size_t>(op.first_source)],
-                                     sources_.data(), memory, piece, dropped, elements, whole, wave.pitch, wave.piece_bytes};
+                                     sources_.data(), memory, piece, dropped, elements, whole, wave.pitch, wave.piece_bytes,
+                                     leaves ? &filled_[static_cast<std::size_t>(op.piece)] : nullptr};
       execute_encoded(call, op, operands, wave.stream && (op.destinations & kToOutput));
     } else if (elements && op.n_stores) {
       for (int k = 0; k < op.n_stores; k++) {
@@ -322,6 +362,7 @@ void Group::post(Header& header, const Call& call, const Wave& wave) {
   if (call.stream_outbox || (wave.stream && call.program->zero_copy)) store_fence();
   header.word.store(wave.word, std::memory_order_release);
   waiting_.ring();
+  if (!wave.level->remote_readers.empty()) [[unlikely]] send_to_other_hosts(call, wave);
   // The next call will write the first message of the other half, whose lines its readers still hold. Taking them back
   // now, while this rank waits, saves the next call that trip: 1.15x in the host's fast state, 1.4x in its slow one, up
   // to 2 KiB; beyond, it is lost in the copying.

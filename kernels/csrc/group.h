@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "call.h"
 #include "elements.h"
 #include "encoded.h"
+#include "network.h"
 #include "program.h"
 #include "reduce.h"
 #include "segment.h"
@@ -36,6 +38,7 @@ struct GroupOptions {
   WaitPolicy waiting;
   bool check = false;  // compare whole arguments before every call
   std::function<void()> interrupted;
+  std::shared_ptr<Network> network;  // to ranks of other hosts; null where there are none
 };
 
 class Group {
@@ -95,6 +98,20 @@ class Group {
   void execute_encoded(const Call& call, const Instruction& op, const EncodedOperands& operands, bool stream);
   void store_everywhere(const Call& call, const Wave& wave, const Instruction& op, char* memory, std::size_t elements);
   void post(Header& header, const Call& call, const Wave& wave);
+  bool remote(int rank) const { return network_ && network_->remote(rank); }
+  void send_to_other_hosts(const Call& call, const Wave& wave);
+  void await_remote_readers(const Program& program);
+  void tell_everyone();
+  void leave_network();
+  void release_network();
+  std::string refusals() const;
+  void note_filled(const Instruction& op, const Wave& wave, bool vertical, std::size_t item);
+  bool may_send_from(const Call& call, const Buffers& buffers) const;
+  bool only_kept(const Instruction& op, const Program& program) const;
+  bool land(const Instruction& op, const Program& program, const Wave& wave, const Plan& plan, char* place);
+  bool only_sent(const Instruction& op, const Program& program) const;
+  void tell_clock_to_writers(const Program& program);
+  void finish_sending();
   char* messages(int rank, int half) const { return segment_.outbox(rank, half) + rotation_; }
   void await_message(int source, const Header& header, std::uint64_t word);
   void await_clock(int source, std::uint64_t clock);
@@ -103,6 +120,7 @@ class Group {
   std::string describe(int rank, std::uint64_t call_number) const;
   std::string call_counts() const;
 
+  const std::shared_ptr<Network> network_;
   Segment segment_;
   const int rank_;
   Waiting waiting_;
@@ -121,6 +139,11 @@ class Group {
   std::vector<const void*> sources_;  // of one instruction
   std::vector<void*> stores_;
   std::vector<char> scratch_;
+  std::vector<std::size_t> filled_;  // by piece of the message that is being made: its bytes, where other hosts read it
+  std::vector<const char*> leaving_;  // by piece, too: where it lies, if not in the outbox
+  std::vector<char> landed_;          // by instruction of a level: its message is written to its place as it comes
+  bool sends_from_input_ = false;     // in this call
+  std::vector<Network::Stretch> stretches_;
   std::vector<std::uint64_t> sent_pieces_, received_pieces_;  // by peer, for send and recv
 };
 

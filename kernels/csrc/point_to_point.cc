@@ -34,9 +34,11 @@ void Group::send(int to, const void* data, std::size_t bytes, DType dtype) {
     if (length) std::memcpy(channel.pieces[slot], from, length);
     header.word.store(piece, std::memory_order_release);
     waiting_.ring();
+    if (remote(to)) network_->send_piece(to, piece, bytes, static_cast<std::uint64_t>(dtype), channel.pieces[slot], length);
     from += length;
     left -= length;
   } while (left);
+  if (network_) finish_sending();
 }
 
 void Group::recv(int from, void* data, std::size_t bytes, DType dtype) {
@@ -67,9 +69,11 @@ void Group::recv(int from, void* data, std::size_t bytes, DType dtype) {
     if (length) std::memcpy(to, channel.pieces[slot], length);
     channel.received.store(piece, std::memory_order_release);
     waiting_.ring();
+    if (remote(from)) network_->send_credit(from, piece);
     to += length;
     left -= length;
   } while (left);
+  if (network_) finish_sending();
 }
 
 }  // namespace autotune

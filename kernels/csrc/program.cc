@@ -2,6 +2,7 @@
 #include "program.h"
 
 #include <algorithm>
+#include <set>
 
 #include "failure.h"
 #include "segment.h"
@@ -131,6 +132,16 @@ Program Program::load(const std::vector<std::int64_t>& words) {
     level.first = static_cast<std::int32_t>(p.instructions.size());
     const int length = in.take("instructions", 0, kMany);
     level.posts = in.take("posts", 0, 2) != 0;
+    level.remote_readers.resize(static_cast<std::size_t>(in.take("remote readers", 0, level.posts ? p.n_ranks : 1)));
+    for (RemoteReader& reader : level.remote_readers) {
+      reader.rank = in.take("remote reader", 0, p.n_ranks);
+      if (reader.rank == p.rank || p.zero_copy) throw BadArgument("program: sends to itself, or nothing", kBug);
+      const std::int32_t stretches = in.take("stretches", 1, p.piece_blocks + 1);
+      for (std::int32_t i = 0; i < stretches; i++) {
+        const std::int32_t first = in.take("first piece", 0, p.piece_blocks);
+        reader.pieces.emplace_back(first, in.take("pieces", 1, p.piece_blocks - first + 1));
+      }
+    }
     for (int i = 0; i < length; i++) {
       Instruction op{};
       op.destinations = static_cast<std::uint8_t>(in.take("destinations", 0, 16));
@@ -157,6 +168,10 @@ Program Program::load(const std::vector<std::int64_t>& words) {
     level.last = static_cast<std::int32_t>(p.instructions.size());
   }
   if (!in.exhausted()) throw BadArgument("program has words after its end", kBug);
+  std::set<std::int32_t> writers;
+  for (const Source& source : p.sources)
+    if (source.space == Space::Peer) writers.insert(source.rank);
+  p.writers.assign(writers.begin(), writers.end());
   return p;
 }
 

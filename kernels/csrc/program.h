@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codec.h"
@@ -45,11 +46,18 @@ struct Instruction {
   std::int32_t n_waits;
 };
 
+// What a rank on another host reads of a level's message.
+struct RemoteReader {
+  std::int32_t rank;
+  std::vector<std::pair<std::int32_t, std::int32_t>> pieces;  // first piece, and how many
+};
+
 struct Level {
   std::int32_t first;
   std::int32_t last;         // one past
   std::int32_t before_post;  // instructions that the message waits for
   bool posts;                // whether anybody awaits a message of this level
+  std::vector<RemoteReader> remote_readers;
 };
 
 struct Program {
@@ -66,6 +74,7 @@ struct Program {
   bool lossy;      // messages are encoded: an instruction that sends keeps what its readers will decode
   int max_sources, max_stores;
   std::vector<std::int32_t> readers;      // who ever awaits a message of this rank
+  std::vector<std::int32_t> writers;      // whose messages this rank ever awaits
   std::vector<std::int32_t> final_waits;  // whom this rank awaits before it returns
   std::vector<Level> levels;
   std::vector<Instruction> instructions;

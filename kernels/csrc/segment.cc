@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -37,6 +38,12 @@ Offsets offsets(std::size_t n, std::size_t half_bytes, std::size_t heap_bytes) {
 
 [[noreturn]] void fail(const std::string& what, const std::string& remedy) {
   throw Failure("shared segment: " + what + ": " + std::strerror(errno), remedy);
+}
+
+void copy_text(char* to, const std::string& text) {
+  const std::size_t length = std::min<std::size_t>(text.size(), kReportBytes - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = '\0';
 }
 
 constexpr const char* kMemoryRemedy = "check the memory limit of the container (autotune doctor)";
@@ -87,7 +94,7 @@ int Segment::create(int n_ranks, std::size_t staging_bytes, std::size_t symmetri
   return fd;
 }
 
-Segment::Segment(int fd) {
+Segment::Segment(int fd, const std::vector<bool>& remote) {
   constexpr const char* kRemedy = "hand on the descriptor that create_segment() returned, to ranks of the same version";
   struct stat status{};
   if (fstat(fd, &status) != 0) fail("descriptor " + std::to_string(fd), kRemedy);
@@ -118,10 +125,33 @@ Segment::Segment(int fd) {
     fail("cannot keep the descriptor", "raise the limit of open files (ulimit -n)");
   }
   base_ = static_cast<char*>(base);
-  lines_ = reinterpret_cast<RankLine*>(base_ + at.lines);
-  headers_ = reinterpret_cast<Header*>(base_ + at.headers);
-  outboxes_ = base_ + at.outboxes;
-  channels_ = reinterpret_cast<Channel*>(base_ + at.channels);
+  lines_at_ = at.lines;
+  headers_at_ = at.headers;
+  outboxes_at_ = at.outboxes;
+  channels_at_ = at.channels;
+  bases_.assign(n, base_);
+  if (remote.empty()) return;
+  void* mirror = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mirror == MAP_FAILED) {
+    const int error = errno;
+    munmap(base_, mapped_bytes_);
+    close(fd_);
+    errno = error;
+    fail("mmap of " + std::to_string(mapped_bytes_) + " bytes", kMemoryRemedy);
+  }
+  mirror_ = static_cast<char*>(mirror);
+  for (std::size_t rank = 0; rank < n; rank++)
+    if (remote[rank]) bases_[rank] = mirror_;
+}
+
+bool Segment::report(int reporter, const std::string& message, const std::string& remedy) {
+  std::uint32_t whole = 0;
+  if (!group().broken.compare_exchange_strong(whole, 1)) return false;
+  group().reporter = reporter;
+  copy_text(group().report, message);
+  copy_text(group().remedy, remedy);
+  group().broken.store(2);
+  return true;
 }
 
 void Segment::map_heaps() {
@@ -137,6 +167,7 @@ void Segment::map_heaps() {
 
 Segment::~Segment() {
   if (heaps_) munmap(heaps_, (heap_bytes_ + kHeapSkew) * static_cast<std::size_t>(n_ranks()));
+  if (mirror_) munmap(mirror_, mapped_bytes_);
   munmap(base_, mapped_bytes_);
   close(fd_);
 }

@@ -5,14 +5,19 @@
 //   GroupHeader | RankLine[n] | Header[n][2][kSlots] | outbox[n][2][half_bytes] | Channel[n][n] | heap[n][heap_bytes]
 //
 // The heaps are symmetric memory: what ranks allocate together lies at the same offset in each, and every rank reads and
-// writes all of them. They are mapped when the first buffer is allocated. The segment is a sealed memfd: it needs no /dev/shm, has no name to clean up, and is gone with the last process that
-// maps it. Pages are allocated when they are first written, by the rank that owns them, so what is not used costs
+// writes all of them. They are mapped when the first buffer is allocated. The segment is a sealed memfd: it needs no
+// /dev/shm, has no name to clean up, and is gone with the last process that maps it. Pages are allocated when they are first written, by the rank that owns them, so what is not used costs
 // nothing, and on NUMA hosts an outbox is local to its rank.
+//
+// In a group over several hosts each host has a segment, laid out for all ranks, and each rank besides a *mirror*: memory
+// of its own with the same layout, where it keeps what ranks of other hosts tell it (network.h).
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace autotune {
 
@@ -105,8 +110,9 @@ class Segment {
   // the ranks. Throws Failure.
   static int create(int n_ranks, std::size_t staging_bytes, std::size_t symmetric_bytes);
 
-  // Maps the segment behind fd (the descriptor stays the caller's). Throws Failure if it is not one of ours.
-  explicit Segment(int fd);
+  // Maps the segment behind fd (the descriptor stays the caller's). Throws Failure if it is not one of ours. `remote`: by
+  // rank, whether it is on another host and so has its place in the mirror; empty where none is.
+  explicit Segment(int fd, const std::vector<bool>& remote = {});
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -114,17 +120,29 @@ class Segment {
   int n_ranks() const { return static_cast<int>(group().n_ranks); }
   std::size_t half_bytes() const { return half_bytes_; }
   GroupHeader& group() const { return *reinterpret_cast<GroupHeader*>(base_); }
-  RankLine& line(int rank) const { return lines_[rank]; }
-  Header* headers(int rank, int half) const { return headers_ + (rank * 2 + half) * kSlots; }
-  char* outbox(int rank, int half) const { return outboxes_ + static_cast<std::size_t>(rank * 2 + half) * half_bytes_; }
+  RankLine& line(int rank) const { return reinterpret_cast<RankLine*>(base_of(rank) + lines_at_)[rank]; }
+  Header* headers(int rank, int half) const {
+    return reinterpret_cast<Header*>(base_of(rank) + headers_at_) + (rank * 2 + half) * kSlots;
+  }
+  char* outbox(int rank, int half) const {
+    return base_of(rank) + outboxes_at_ + static_cast<std::size_t>(rank * 2 + half) * half_bytes_;
+  }
   std::size_t heap_bytes() const { return heap_bytes_; }
   bool has_heap() const { return heaps_ != nullptr; }
   char* heap(int rank) const { return heaps_ + static_cast<std::size_t>(rank) * (heap_bytes_ + kHeapSkew); }
   // Maps the heaps of all ranks, once. Throws Failure where the address space does not hold them.
   void map_heaps();
-  Channel& channel(int from, int to) const { return channels_[static_cast<std::size_t>(from) * n_ranks() + to]; }
+  // In the mirror if one of the two is on another host.
+  Channel& channel(int from, int to) const {
+    char* const base = base_of(from) == base_ ? base_of(to) : base_of(from);
+    return reinterpret_cast<Channel*>(base + channels_at_)[static_cast<std::size_t>(from) * n_ranks() + to];
+  }
+  // Makes this the group's first report of a failure, unless there is one. Returns whether it is.
+  bool report(int reporter, const std::string& message, const std::string& remedy);
 
  private:
+  char* base_of(int rank) const { return bases_[static_cast<std::size_t>(rank)]; }
+
   int fd_;  // kept for the heaps
   char* base_;
   std::size_t mapped_bytes_;
@@ -132,10 +150,9 @@ class Segment {
   std::size_t heap_bytes_;
   char* heaps_ = nullptr;
   std::size_t half_bytes_;
-  RankLine* lines_;
-  Header* headers_;
-  char* outboxes_;
-  Channel* channels_;
+  std::size_t lines_at_, headers_at_, outboxes_at_, channels_at_;
+  char* mirror_ = nullptr;
+  std::vector<char*> bases_;  // by rank: where the segment that has its part begins
 };
 
 }  // namespace autotune

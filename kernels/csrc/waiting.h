@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "failure.h"
+#include "network.h"
 #include "segment.h"
 
 namespace autotune {
@@ -47,7 +48,8 @@ struct WaitPolicy {
 class Waiting {
  public:
   // `interrupted` is called about ten times a second while waiting; it may throw (Ctrl-C), which ends the group's use.
-  Waiting(Segment& segment, int rank, WaitPolicy policy, std::function<void()> interrupted);
+  // With a network (null for a group on one host) packets are taken and sent between looks.
+  Waiting(Segment& segment, int rank, WaitPolicy policy, std::function<void()> interrupted, Network* network = nullptr);
   ~Waiting();
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
@@ -60,9 +62,10 @@ class Waiting {
   void until(int source, Ready ready, Inspect inspect, Doing doing) {
     for (int i = 0; i < policy_.spins; i++) {
       if (ready()) return;
-      cpu_relax();
+      if (network_) [[unlikely]] network_->progress();
+      else cpu_relax();
     }
-    const long yields = yields_of_this_wait();
+    const long yields = yields_of_this_wait(source);
     for (long turn = 0;; turn++) {
       if (ready()) {
         learn(turn, yields);
@@ -70,7 +73,7 @@ class Waiting {
       }
       inspect();
       if (turn < yields) {
-        yield();
+        if (!network_ || !network_->progress()) yield();
         continue;
       }
       if (turn == yields) start_of_sleep();
@@ -86,6 +89,9 @@ class Waiting {
       sleep(source, bell);
     }
   }
+
+  // "rank 3", or "rank 3 on hostb" where there are several hosts.
+  std::string name_of(int rank) const;
 
   // Wakes whoever sleeps on this rank. After every release store that others wait for.
   void ring() {
@@ -103,7 +109,7 @@ class Waiting {
   using Clock = std::chrono::steady_clock;
 
   void yield() const;
-  long yields_of_this_wait();
+  long yields_of_this_wait(int source);
   void learn(long turns, long yields);
   void start_of_sleep();
   const char* trouble(int source);
@@ -111,10 +117,12 @@ class Waiting {
   void retract(int source);
   void sleep(int source, std::uint32_t bell);
   void ring_slowly(int rank);
+  void sleep_on_network(int source, std::uint32_t bell);
   void report(const std::string& message, const std::string& remedy);
   [[noreturn]] void throw_report() const;
 
   Segment& segment_;
+  Network* const network_;
   const int rank_;
   const WaitPolicy policy_;
   long yields_;           // before a sleep, as waits have gone lately
@@ -123,6 +131,7 @@ class Waiting {
   std::vector<int> pidfds_;  // by rank; -1 where the system cannot watch it
   bool barrier_;             // membarrier works here
   Clock::time_point since_, next_look_;
+  int looks_ = 0;
   std::string lost_text_, lost_remedy_;
 };
 

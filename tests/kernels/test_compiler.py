@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from autotune.kernels.compiler import compile_program
-from autotune.kernels.program import TO_OUTBOX, TO_OUTPUT, TO_SCRATCH, Instruction, Program, Space
+from autotune.kernels.program import TO_OUTBOX, TO_OUTPUT, TO_SCRATCH, Instruction, Program, RemoteReader, Space
 from autotune.kernels.schedules.registry import build, names
 from autotune.kernels.zero_copy import compile_zero_copy
 from autotune.types import Collective
@@ -252,8 +252,9 @@ def test_flatten_says_everything_the_executor_needs(zero_copy: bool) -> None:
     assert several() == program.final_waits
     levels, posts = [], []
     for _ in range(next(words)):
-        n_instructions, announces = next(words), next(words)
+        n_instructions, announces, n_remote_readers = next(words), next(words), next(words)
         posts.append(bool(announces))
+        assert n_remote_readers == 0  # one host
         levels.append([])
         for _ in range(n_instructions):
             numbers = [next(words) for _ in range(8)]
@@ -273,3 +274,21 @@ def test_flatten_says_everything_the_executor_needs(zero_copy: bool) -> None:
         ]
         for level in program.levels
     ]
+
+
+def test_ranks_of_other_hosts_get_the_pieces_that_they_read() -> None:
+    """direct all_reduce over 4 ranks on hosts (0 1) (2 3): each reader has one block to combine, and then reads one."""
+    schedule = build(Collective.ALL_REDUCE, "direct", 4)
+    program = compile_program(Collective.ALL_REDUCE, schedule, 1, (0, 1, 2, 3), host_of=(0, 0, 1, 1))
+    assert program.remote_readers == (
+        (RemoteReader(2, ((1, 1),)), RemoteReader(3, ((2, 1),))),  # its message has blocks 0, 2 and 3
+        (RemoteReader(2, ((0, 1),)), RemoteReader(3, ((0, 1),))),
+        (),
+    )
+    ring = compile_program(
+        Collective.ALL_GATHER, build(Collective.ALL_GATHER, "ring", 4), 1, (0, 1, 2, 3), host_of=(0, 0, 1, 1)
+    )
+    assert {reader.rank for level in ring.remote_readers for reader in level} == {2}
+    inside = compile_program(Collective.ALL_REDUCE, schedule, 1, (0, 1, 2, 3))
+    assert inside.remote_readers == ()
+    assert program.levels == inside.levels  # the way of the messages changes nothing else

@@ -1,0 +1,41 @@
+"""autotune in a PyTorch job: importing this package registers the backend ``mc2``.
+
+    import autotune.runtime.torch
+    torch.distributed.init_process_group("cpu:mc2")
+
+In:  torch. Out: the process group (process_group.py), calls that people place by hand (calls.py), and gradient exchange
+for DistributedDataParallel (ddp.py).
+May not touch: anything before it is imported: no entry point loads it into other torch processes. What a call needs
+loads with the first group.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import torch.distributed as dist
+
+from ...errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    from .agreement import Store
+    from .process_group import ProcessGroup
+
+
+def _create(store: Store, rank: int, n_ranks: int, timeout: timedelta) -> ProcessGroup:
+    from .joining import create
+
+    return create(store, rank, n_ranks, timeout)
+
+
+def _register() -> None:
+    if not dist.is_available():
+        raise BackendUnavailable(
+            "this torch was built without torch.distributed", remedy="install a build of torch that has it"
+        )
+    if "mc2" not in dist.Backend.backend_list:
+        dist.Backend.register_backend("mc2", _create, devices=["cpu"])
+
+
+_register()

@@ -1,0 +1,80 @@
+"""Calls under way, whoever carries them out: what a caller may ask of them.
+
+In:  results, or torch's works. Out: ``done``, ``wait`` and ``when_done``, as `Handle` of the kernels has them.
+May not touch: what the calls do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch
+
+Work = Any  # torch's works have no public type
+
+
+class Pending(Protocol):
+    """A call under way."""
+
+    def done(self) -> bool:
+        """Whether it is over."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> torch.Tensor:
+        """The result; TimeoutError where it is not over within `timeout` seconds."""
+        ...
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Call this once it is over."""
+        ...
+
+    def error(self) -> BaseException | None:
+        """What `wait` raises; None where it is not over, or went well."""
+        ...
+
+
+class Ready:
+    """A call that is over."""
+
+    def __init__(self, result: torch.Tensor) -> None:
+        self._result = result
+
+    def done(self) -> bool:
+        return True
+
+    def wait(self, timeout: float | None = None) -> torch.Tensor:
+        return self._result
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        callback()
+
+    def error(self) -> BaseException | None:
+        return None
+
+
+class LibraryCall:
+    """A call of the library's own under way."""
+
+    def __init__(self, work: Work, result: torch.Tensor) -> None:
+        self._work, self._result = work, result
+
+    def done(self) -> bool:
+        return bool(self._work.is_completed())
+
+    def wait(self, timeout: float | None = None) -> torch.Tensor:
+        self._work.wait() if timeout is None else self._work.wait(timedelta(seconds=timeout))
+        return self._result
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        self._work.get_future().then(lambda _: callback())
+
+    def error(self) -> BaseException | None:
+        if not self.done():
+            return None
+        try:
+            self._work.wait()
+        except RuntimeError as err:
+            return err
+        return None

@@ -1,0 +1,373 @@
+"""The collectives as methods of a communicator: arguments in, prepared native calls out, at once or under way.
+
+In:  the caller's buffers. Out: results in them, or a `Handle` where ``async_op=True`` asks for one (asynchronous.py).
+May not touch: how a group comes about and where configs come from, which is `Communicator`'s part.
+
+With ``async_op=True`` a call returns as soon as its arguments are checked. Calls of one communicator are carried out in
+order of issue, whether they are waited for or not; a synchronous call comes after all that were issued before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, TypedDict, overload
+
+from ..errors import UsageError
+from ..types import Collective, Config, DType, ReduceOp
+from .buffers import elements, like
+from .calls import DTYPE_NUMBER, Shape
+from .feedback import ErrorFeedback, run_with_feedback
+from .issuing import Issuing
+from .splits import agreed_counts
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .asynchronous import Handle
+    from .buffers import Buffer
+    from .symmetric import Everyones
+
+    class _Moving(TypedDict, total=False):
+        dtype: DType | str | None
+        config: Config | None
+
+    class _Reducing(_Moving, total=False):
+        out: Buffer | None
+        root: int
+
+    class _Correcting(_Moving, total=False):
+        out: Buffer | None
+        feedback: ErrorFeedback | None
+        name: str | None
+
+
+class Collectives(Issuing):
+    """The methods of `Communicator` that reach other ranks' buffers; see there for what all have in common."""
+
+    _everyones: Everyones
+
+    @overload
+    def all_reduce(
+        self, array: Buffer, op: ReduceOp | str = ..., *, async_op: Literal[False] = ..., **rest: Unpack[_Correcting]
+    ) -> Buffer: ...
+    @overload
+    def all_reduce(
+        self, array: Buffer, op: ReduceOp | str = ..., *, async_op: Literal[True], **rest: Unpack[_Correcting]
+    ) -> Handle[Buffer]: ...
+    def all_reduce(
+        self,
+        array: Buffer,
+        op: ReduceOp | str = "sum",
+        *,
+        out: Buffer | None = None,
+        dtype: DType | str | None = None,
+        config: Config | None = None,
+        feedback: ErrorFeedback | None = None,
+        name: str | None = None,
+        async_op: bool = False,
+    ) -> Buffer | Handle[Buffer]:
+        """Combine all ranks' arrays; every rank gets the result, bit for bit the same.
+
+        Args:
+            array: this rank's contribution; overwritten with the result unless `out` is given.
+            op: ``sum``, ``prod``, ``max``, ``min`` or ``avg``.
+            dtype: the element type where the buffer does not say it (``"bfloat16"`` over 16-bit integers).
+            feedback: adds what lossy codecs dropped in earlier calls of that `name`, and keeps what this one drops. For
+                ``sum`` and ``avg``.
+            name: the buffer's, for `feedback`.
+            async_op: return a handle at once.
+
+        Returns:
+            `out`, or `array`.
+        """
+        target = array if out is None else out
+        if feedback is not None or name is not None:
+            call = self._call(Collective.ALL_REDUCE, array, dtype, op, 0, config, None, None)
+            return self._do_in_turn(
+                lambda: run_with_feedback(self.group, call, array, target, op, dtype, feedback, name), target, async_op
+            )
+        call = self._call(Collective.ALL_REDUCE, array, dtype, op, 0, config, array, target)
+        if self._direct is None or async_op:
+            return self._do(Collective.ALL_REDUCE, call, array, target, target, async_op)
+        self._direct(call, array, target)
+        return target
+
+    @overload
+    def all_gather(
+        self, array: Buffer, out: Buffer | None = ..., *, async_op: Literal[False] = ..., **rest: Unpack[_Moving]
+    ) -> Buffer: ...
+    @overload
+    def all_gather(
+        self, array: Buffer, out: Buffer | None = ..., *, async_op: Literal[True], **rest: Unpack[_Moving]
+    ) -> Handle[Buffer]: ...
+    def all_gather(
+        self,
+        array: Buffer,
+        out: Buffer | None = None,
+        *,
+        dtype: DType | str | None = None,
+        config: Config | None = None,
+        async_op: bool = False,
+    ) -> Buffer | Handle[Buffer]:
+        """Every rank gets all ranks' arrays, in the order of ranks.
+
+        Args:
+            out: n_ranks times the size of `array`; a new NumPy array of shape (n_ranks, *array.shape) if None.
+                In place: `array` is the rank-th part of `out`.
+        """
+        target = like(array, (self.n_ranks,)) if out is None else out
+        call = self._call(Collective.ALL_GATHER, array, dtype, "sum", 0, config, array, target)
+        if self._direct is None or async_op:
+            return self._do(Collective.ALL_GATHER, call, array, target, target, async_op)
+        self._direct(call, array, target)
+        return target
+
+    @overload
+    def reduce_scatter(
+        self,
+        array: Buffer,
+        out: Buffer,
+        op: ReduceOp | str = ...,
+        *,
+        async_op: Literal[False] = ...,
+        feedback: ErrorFeedback | None = ...,
+        name: str | None = ...,
+        **rest: Unpack[_Moving],
+    ) -> Buffer: ...
+    @overload
+    def reduce_scatter(
+        self,
+        array: Buffer,
+        out: Buffer,
+        op: ReduceOp | str = ...,
+        *,
+        async_op: Literal[True],
+        feedback: ErrorFeedback | None = ...,
+        name: str | None = ...,
+        **rest: Unpack[_Moving],
+    ) -> Handle[Buffer]: ...
+    def reduce_scatter(
+        self,
+        array: Buffer,
+        out: Buffer,
+        op: ReduceOp | str = "sum",
+        *,
+        dtype: DType | str | None = None,
+        config: Config | None = None,
+        feedback: ErrorFeedback | None = None,
+        name: str | None = None,
+        async_op: bool = False,
+    ) -> Buffer | Handle[Buffer]:
+        """Combine all ranks' arrays; rank r gets the r-th part of the result.
+
+        Args:
+            array: n_ranks times the size of `out`. In place: `out` is the rank-th part of `array`.
+            feedback, name: as for `all_reduce`.
+        """
+        if feedback is not None or name is not None:
+            call = self._call(Collective.REDUCE_SCATTER, out, dtype, op, 0, config, None, None)
+            return self._do_in_turn(
+                lambda: run_with_feedback(self.group, call, array, out, op, dtype, feedback, name), out, async_op
+            )
+        call = self._call(Collective.REDUCE_SCATTER, out, dtype, op, 0, config, array, out)
+        if self._direct is None or async_op:
+            return self._do(Collective.REDUCE_SCATTER, call, array, out, out, async_op)
+        self._direct(call, array, out)
+        return out
+
+    @overload
+    def broadcast(
+        self, array: Buffer, root: int = ..., *, async_op: Literal[False] = ..., **rest: Unpack[_Moving]
+    ) -> Buffer: ...
+    @overload
+    def broadcast(
+        self, array: Buffer, root: int = ..., *, async_op: Literal[True], **rest: Unpack[_Moving]
+    ) -> Handle[Buffer]: ...
+    def broadcast(
+        self,
+        array: Buffer,
+        root: int = 0,
+        *,
+        dtype: DType | str | None = None,
+        config: Config | None = None,
+        async_op: bool = False,
+    ) -> Buffer | Handle[Buffer]:
+        """Every rank gets the root's array, in place."""
+        source = array if self.rank == root else None
+        call = self._call(Collective.BROADCAST, array, dtype, "sum", root, config, array, array)
+        if self._direct is None or async_op:
+            return self._do(Collective.BROADCAST, call, source, array, array, async_op)
+        self._direct(call, source, array)
+        return array
+
+    @overload
+    def reduce(
+        self, array: Buffer, op: ReduceOp | str = ..., *, async_op: Literal[False] = ..., **rest: Unpack[_Reducing]
+    ) -> Buffer: ...
+    @overload
+    def reduce(
+        self, array: Buffer, op: ReduceOp | str = ..., *, async_op: Literal[True], **rest: Unpack[_Reducing]
+    ) -> Handle[Buffer]: ...
+    def reduce(
+        self,
+        array: Buffer,
+        op: ReduceOp | str = "sum",
+        *,
+        root: int = 0,
+        out: Buffer | None = None,
+        dtype: DType | str | None = None,
+        config: Config | None = None,
+        async_op: bool = False,
+    ) -> Buffer | Handle[Buffer]:
+        """Combine all ranks' arrays; the root gets the result, in `array` unless it gives `out`.
+
+        In symmetric memory every rank gives `out`, or none does: the others write into the root's.
+        """
+        target = array if out is None else out
+        call = self._call(Collective.REDUCE, array, dtype, op, root, config, array, target)
+        written = target if self.rank == root or call.zero_copy else None
+        result = target if self.rank == root else array
+        return self._do(Collective.REDUCE, call, array, written, result, async_op)
+
+    @overload
+    def scatter(
+        self,
+        array: Buffer | None,
+        out: Buffer,
+        root: int = ...,
+        *,
+        async_op: Literal[False] = ...,
+        **rest: Unpack[_Moving],
+    ) -> Buffer: ...
+    @overload
+    def scatter(
+        self, array: Buffer | None, out: Buffer, root: int = ..., *, async_op: Literal[True], **rest: Unpack[_Moving]
+    ) -> Handle[Buffer]: ...
+    def scatter(
+        self,
+        array: Buffer | None,
+        out: Buffer,
+        root: int = 0,
+        *,
+        dtype: DType | str | None = None,
+        config: Config | None = None,
+        async_op: bool = False,
+    ) -> Buffer | Handle[Buffer]:
+        """Rank r gets the r-th part of the root's array; `array` is None on the other ranks."""
+        source = array if self.rank == root else None
+        call = self._call(Collective.SCATTER, out, dtype, "sum", root, config, None, None)
+        return self._do(Collective.SCATTER, call, source, out, out, async_op)
+
+    @overload
+    def gather(
+        self,
+        array: Buffer,
+        out: Buffer | None = ...,
+        root: int = ...,
+        *,
+        async_op: Literal[False] = ...,
+        **rest: Unpack[_Moving],
+    ) -> Buffer | None: ...
+    @overload
+    def gather(
+        self,
+        array: Buffer,
+        out: Buffer | None = ...,
+        root: int = ...,
+        *,
+        async_op: Literal[True],
+        **rest: Unpack[_Moving],
+    ) -> Handle[Buffer | None]: ...
+    def gather(
+        self,
+        array: Buffer,
+        out: Buffer | None = None,
+        root: int = 0,
+        *,
+        dtype: DType | str | None = None,
+        config: Config | None = None,
+        async_op: bool = False,
+    ) -> Buffer | Handle[Buffer | None] | None:
+        """The root gets all ranks' arrays, in the order of ranks, in `out` (None on the other ranks)."""
+        target = out if self.rank == root else None
+        call = self._call(Collective.GATHER, array, dtype, "sum", root, config, None, None)
+        return self._do(Collective.GATHER, call, array, target, target, async_op)
+
+    @overload
+    def all_to_all(
+        self, array: Buffer, out: Buffer, *, async_op: Literal[False] = ..., **rest: Unpack[_Moving]
+    ) -> Buffer: ...
+    @overload
+    def all_to_all(
+        self, array: Buffer, out: Buffer, *, async_op: Literal[True], **rest: Unpack[_Moving]
+    ) -> Handle[Buffer]: ...
+    def all_to_all(
+        self,
+        array: Buffer,
+        out: Buffer,
+        *,
+        dtype: DType | str | None = None,
+        config: Config | None = None,
+        async_op: bool = False,
+    ) -> Buffer | Handle[Buffer]:
+        """Rank s's r-th part becomes rank r's s-th part. `out` has the size of `array` and does not overlap it."""
+        call = self._call(Collective.ALL_TO_ALL, array, dtype, "sum", 0, config, array, out)
+        return self._do(Collective.ALL_TO_ALL, call, array, out, out, async_op)
+
+    def all_to_all_v(
+        self,
+        array: Buffer,
+        out: Buffer,
+        send_counts: Sequence[int],
+        recv_counts: Sequence[int],
+        *,
+        dtype: DType | str | None = None,
+        config: Config | None = None,
+    ) -> Buffer:
+        """all_to_all with unequal parts, as expert parallelism needs: parts follow each other without gaps.
+
+        All ranks' counts are exchanged first, so that a pair that disagrees is an error on every rank and the largest
+        part is known to all; configs are chosen by n_ranks times that part. It has to be waited for; `submit` runs it
+        beside a computation.
+
+        Args:
+            send_counts: elements for each rank; they sum to the size of `array`.
+            recv_counts: elements from each rank; they sum to the size of `out`.
+        """
+        kind, _ = elements(array, dtype)
+        sent = agreed_counts(send_counts, recv_counts, self.n_ranks, self._everyones)
+        call = self.prepare(Shape(Collective.ALL_TO_ALL, kind, ReduceOp.SUM, 0, int(sent.max())), config)
+        self.in_turn(lambda: self.group.run_split(call, array, out, list(send_counts), list(recv_counts)))
+        return out
+
+    def send(self, array: Buffer, to: int, *, dtype: DType | str | None = None) -> None:
+        """Send to one rank; returns when at most 256 KiB of it are still on the way."""
+        kind, _ = elements(array, dtype)
+        self._check_peer(to)
+        self.in_turn(lambda: self.group.send(to, array, DTYPE_NUMBER[kind]))
+
+    def recv(self, array: Buffer, source: int, *, dtype: DType | str | None = None) -> Buffer:
+        """Receive from one rank, in the order of its sends; count and type must be the sender's."""
+        kind, _ = elements(array, dtype)
+        self._check_peer(source)
+        self.in_turn(lambda: self.group.recv(source, array, DTYPE_NUMBER[kind]))
+        return array
+
+    def _check_peer(self, peer: int) -> None:
+        if peer == self.rank or not 0 <= peer < self.n_ranks:
+            raise UsageError(
+                f"rank {self.rank} of {self.n_ranks} cannot exchange with rank {peer}",
+                remedy="give another rank of the group",
+            )
+
+    @overload
+    def barrier(self, *, async_op: Literal[False] = ...) -> None: ...
+    @overload
+    def barrier(self, *, async_op: Literal[True]) -> Handle[None]: ...
+    def barrier(self, *, async_op: bool = False) -> Handle[None] | None:
+        """Return when every rank has called it."""
+        if async_op:
+            group, call = self.group, self.barrier_call()
+            return self.submit(lambda: group.run(call, self._token, self._sink), staged=True)
+        self.run(self.barrier_call(), self._token, self._sink)
+        return None

@@ -1,0 +1,139 @@
+// What a group over several hosts does besides: messages and clocks go to ranks of other hosts as packets (network.h).
+//
+// In: a level whose message is in this rank's outbox. Out: the pieces that each reader on another host reads of it, on
+// their way. The waits are those of group.h, on the mirrors.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "wave.h"
+
+namespace autotune {
+namespace {
+
+// A gap between pieces that is sent along, since a packet of its own would cost more.
+constexpr std::size_t kGapBytes = 2 << 10;
+
+}  // namespace
+
+// How many bytes an instruction without a codec puts into each piece of the message.
+void Group::note_filled(const Instruction& op, const Wave& wave, bool vertical, std::size_t item) {
+  for (int i = 0; i < op.width; i++) {
+    const std::size_t elements = vertical ? wave.length
+                                          : block_start(wave.length, wave.pitch, op.block + i + 1) -
+                                                block_start(wave.length, wave.pitch, op.block + i);
+    filled_[static_cast<std::size_t>(op.piece + i)] = elements * item;
+    leaving_[static_cast<std::size_t>(op.piece + i)] = nullptr;
+  }
+}
+
+// Whether an instruction sends a block of the input and does nothing else.
+bool Group::only_sent(const Instruction& op, const Program& program) const {
+  return op.n_sources == 1 && !(op.destinations & (kToOutput | kToScratch)) &&
+         program.sources[static_cast<std::size_t>(op.first_source)].space == Space::Input;
+}
+
+// Whether it keeps what comes from another host, and does nothing else.
+bool Group::only_kept(const Instruction& op, const Program& program) const {
+  if (op.n_sources != 1 || (op.destinations & kToOutbox) || !(op.destinations & (kToOutput | kToScratch))) return false;
+  const Source& source = program.sources[static_cast<std::size_t>(op.first_source)];
+  return source.space == Space::Peer && remote(source.rank);
+}
+
+// Whether blocks may be sent from where the caller has them: nobody of this host reads them in the outbox, and the call
+// does not overwrite them. It ends when they have been sent.
+bool Group::may_send_from(const Call& call, const Buffers& buffers) const {
+  if (call.codec || buffers.splits || call.plan.fits_in_line || call.program->zero_copy) return false;
+  for (std::int32_t reader : call.program->readers)
+    if (!remote(reader)) return false;
+  const char* const input_end = buffers.input + call.input_elements * call.plan.item;
+  const char* const output_end = buffers.output + call.output_elements * call.plan.item;
+  return !buffers.output || input_end <= buffers.output || output_end <= buffers.input;
+}
+
+bool Group::land(const Instruction& op, const Program& program, const Wave& wave, const Plan& plan, char* place) {
+  const Source& source = program.sources[static_cast<std::size_t>(op.first_source)];
+  const std::size_t elements = program.vertical ? wave.length
+                                                : block_start(wave.length, wave.pitch, op.block + op.width) -
+                                                      block_start(wave.length, wave.pitch, op.block);
+  if (elements == 0) return false;
+  const std::size_t start = rotation_ + wave.previous_slot * plan.slot_bytes +
+                            static_cast<std::size_t>(source.index) * wave.piece_bytes;
+  return network_->land(source.rank, wave.half, wave.previous_slot, wave.previous_word, start, elements * plan.item, place);
+}
+
+void Group::send_to_other_hosts(const Call& call, const Wave& wave) {
+  const Plan& plan = call.plan;
+  Network::Message message{};
+  message.word = wave.word;
+  message.half = wave.half;
+  message.slot = wave.slot;
+  message.in_line = plan.fits_in_line;
+  message.place = rotation_ + wave.slot * plan.slot_bytes;
+  const char* const payload = plan.fits_in_line ? segment_.headers(rank_, wave.half)[wave.slot].payload
+                                                : segment_.outbox(rank_, wave.half) + message.place;
+  for (const RemoteReader& reader : wave.level->remote_readers) {
+    stretches_.clear();
+    for (const auto& [first, pieces] : reader.pieces)
+      for (std::int32_t piece = first; piece < first + pieces; piece++) {
+        const std::size_t start = static_cast<std::size_t>(piece) * wave.piece_bytes;
+        const std::size_t bytes = filled_[static_cast<std::size_t>(piece)];
+        if (bytes == 0) continue;
+        const char* const elsewhere = call.codec ? nullptr : leaving_[static_cast<std::size_t>(piece)];
+        const char* const data = elsewhere ? elsewhere : payload + start;
+        Network::Stretch* const last = stretches_.empty() ? nullptr : &stretches_.back();
+        if (last && static_cast<std::size_t>(data - last->data) == start - last->start &&
+            start - (last->start + last->bytes) <= (elsewhere ? 0 : kGapBytes))
+          last->bytes = start + bytes - last->start;
+        else
+          stretches_.push_back({start, bytes, data});
+      }
+    network_->post(reader.rank, message, stretches_);
+  }
+}
+
+void Group::tell_clock_to_writers(const Program& program) {
+  for (std::int32_t writer : program.writers)
+    if (remote(writer)) network_->tell_clock(writer);
+}
+
+// The mirrors of this half of the outbox were last read in the call before the previous one, by its readers.
+void Group::await_remote_readers(const Program& program) {
+  for (std::int32_t reader : program.readers) {
+    if (!remote(reader)) continue;
+    if (segment_.line(reader).clock.load() < previous_start_) network_->ask(reader);
+    await_clock(reader, previous_start_);
+  }
+}
+
+// The caller may compute for long, and while it does nobody sends.
+void Group::finish_sending() {
+  const int busy = network_->busy_with();
+  if (busy < 0) return;
+  waiting_.until(
+      busy, [&] { return network_->idle(); }, [] {},
+      [&] { return describe(rank_, call_) + " sends to rank " + std::to_string(busy) + ", which does not take it"; });
+}
+
+// AUTOTUNE_CHECK: this call's record goes to everyone before it starts.
+void Group::tell_everyone() {
+  for (int other = 0; other < n_ranks(); other++)
+    if (remote(other)) network_->tell_clock(other);
+}
+
+void Group::leave_network() {
+  if (segment_.group().broken.load() == 0) network_->leave();
+  network_->detach();
+}
+
+void Group::release_network() {
+  if (!network_ || segment_.line(rank_).pid.load() == static_cast<std::int32_t>(getpid())) return;
+  new std::shared_ptr<Network>(network_);  // a forked child's: to close its connections would end the parent's
+}
+
+std::string Group::refusals() const {
+  if (!network_ || network_->refused() == 0) return "";
+  return " (" + std::to_string(network_->refused()) + " packets without the run's secret were refused)";
+}
+
+}  // namespace autotune

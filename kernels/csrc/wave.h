@@ -1,0 +1,32 @@
+// One level of one slice, as run() hands it to the files that carry it out.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "group.h"
+
+namespace autotune {
+
+struct Group::Wave {
+  int half;
+  std::uint64_t word;           // that announces a message of this wave
+  std::uint64_t previous_word;  // that announced the messages taken now
+  std::size_t number;           // in the call, from 0
+  std::size_t slot, previous_slot;
+  std::size_t slice, column;  // number of the slice; its place among those in flight
+  bool stream;                // write the output past the caches
+  const Level* level;
+  bool last_post;  // nothing is announced after this level
+  std::size_t length;  // elements of this slice (horizontal) or of each block's slice (vertical)
+  std::size_t pitch;   // elements from one block to the next, in the slice
+  std::size_t piece_bytes;  // the same in messages
+};
+
+// Elements before block `index` of a slice, cut to [0, length) with the given pitch.
+inline std::size_t block_start(std::size_t length, std::size_t pitch, int index) {
+  return std::min(length, pitch * static_cast<std::size_t>(index));
+}
+
+}  // namespace autotune

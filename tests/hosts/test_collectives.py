@@ -1,0 +1,126 @@
+"""Collectives over several hosts against tests/spec.py: shared memory inside a host, UCX between them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ranks.cases import Call
+from ranks.checks import check_alike, check_close, check_exact
+from scenes.scene import Played, Scene
+from spec import STORAGE, Array
+
+from autotune.kernels.calls import layout_of
+from autotune.kernels.schedules.registry import names
+from autotune.types import Collective, DType, ReduceOp
+
+Play = Callable[[Scene, Path], Played]
+
+COUNTS = (0, 1, 13, 1999, 40_001)
+DTYPES = tuple(DType)
+
+
+def host_of(per_host: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(host for host, size in enumerate(per_host) for _ in range(size))
+
+
+def every_call(per_host: tuple[int, ...]) -> list[Call]:
+    """Every collective by every algorithm; sizes, types, roots and segments take turns."""
+    n = sum(per_host)
+    layout = layout_of(n, 0, host_of(per_host))
+    calls = []
+    for collective in Collective:
+        for algorithm in names(collective, n, layout):
+            for count in COUNTS:
+                turn = len(calls)
+                dtype = DTYPES[turn % len(DTYPES)]
+                calls.append(
+                    Call(
+                        collective=collective,
+                        algorithm=algorithm,
+                        dtype=dtype,
+                        op=(ReduceOp.SUM, ReduceOp.MAX, ReduceOp.SUM, ReduceOp.MIN)[turn % 4],
+                        root=turn % n if collective.has_root else 0,
+                        count=count,
+                        segment_bytes=(256, 4096, 1 << 20)[turn % 3],
+                        slices_in_flight=(1, 4, 2)[turn % 3],
+                        seed=turn,
+                        in_place=turn % 5 == 0 and collective is not Collective.ALL_TO_ALL,
+                    )
+                )
+    return calls
+
+
+def outputs_of(call: Call, played: Played, step: int, index: int) -> list[Array | None]:
+    found: list[Array | None] = []
+    for rank, results in enumerate(played.results):
+        assert results is not None
+        assert "error" not in results[step], results[step]
+        text = results[step]["outputs"][index]
+        silent = call.collective in (Collective.REDUCE, Collective.GATHER) and rank != call.root
+        found.append(None if text is None or silent else np.frombuffer(base64.b64decode(text), STORAGE[call.dtype]))
+    return found
+
+
+@pytest.mark.parametrize(
+    "per_host",
+    [(1, 1), (2, 1), pytest.param((2, 2), marks=pytest.mark.slow), pytest.param((1, 1, 1, 1), marks=pytest.mark.slow)],
+    ids=str,
+)
+def test_every_collective_by_every_algorithm_matches_the_spec(
+    per_host: tuple[int, ...], play: Play, tmp_path: Path
+) -> None:
+    n, calls = sum(per_host), every_call(per_host)
+    steps = [
+        {"do": "join"},
+        {"do": "calls", "calls": [call.to_json() for call in calls]},
+        {"do": "exchange", "count": 100_000, "pairs": [[a, b] for a in range(n) for b in range(a + 1, n)]},
+        {"do": "exchange", "count": 0, "pairs": [[0, n - 1]]},
+        {"do": "all_to_all_v"},
+        {"do": "close"},
+    ]
+    played = play(Scene(per_host=per_host, steps=steps), tmp_path)
+    assert played.codes == [0] * n, played.said
+    for step in range(len(steps)):
+        assert set(played.errors(step)) == {"none"}, played.errors(step)
+    assert played.results[0] is not None
+    joined = played.results[0][0]
+    assert joined["host_of"] == list(host_of(per_host))
+    others = [rank for rank, host in enumerate(host_of(per_host)) if host != 0]
+    assert joined["transports"] == {str(rank): ["tcp/eth0"] for rank in others}
+    for index, call in enumerate(calls):
+        outputs = outputs_of(call, played, 1, index)
+        check_exact(n, call, outputs)
+        check_alike(call, outputs)
+
+
+def test_random_sums_have_the_same_bits_on_all_ranks_and_in_all_runs(play: Play, tmp_path: Path) -> None:
+    per_host = (2, 1, 1)
+    layout = layout_of(4, 0, host_of(per_host))
+    calls = [
+        Call(
+            collective=Collective.ALL_REDUCE,
+            algorithm=algorithm,
+            dtype=dtype,
+            count=5003,
+            segment_bytes=2048,
+            values="random",
+            codec=codec,
+            seed=7,
+        )
+        for algorithm in names(Collective.ALL_REDUCE, 4, layout)
+        for dtype in (DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16)
+        for codec in ("none", "int8", "threshold(0.5)")
+    ]
+    sent = [call.to_json() for call in calls]
+    steps = [{"do": "join"}, {"do": "calls", "calls": sent}, {"do": "calls", "calls": sent}]
+    played = play(Scene(per_host=per_host, steps=steps), tmp_path)
+    assert played.codes == [0] * 4, played.said
+    for index, call in enumerate(calls):
+        first, again = outputs_of(call, played, 1, index), outputs_of(call, played, 2, index)
+        check_alike(call, [*first, *again])
+        if call.codec == "none":
+            check_close(4, call, first)

@@ -1,0 +1,79 @@
+"""Which interfaces are used, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from scenes.scene import Played, Scene, Step
+
+from autotune.errors import UsageError
+from autotune.runtime.interfaces import chosen_devices, devices
+from autotune.runtime.network_facts import network_facts
+from autotune.runtime.whereabouts import host_numbers, whereabouts
+
+Play = Callable[[Scene, Path], Played]
+
+STEPS: list[Step] = [{"do": "join"}, {"do": "all_reduce", "count": 50_000}, {"do": "transports"}, {"do": "close"}]
+
+
+def check(played: Played, expected: list[list[object]]) -> None:
+    assert set(played.codes) == {0}, played.said
+    for step in range(len(STEPS)):
+        assert set(played.errors(step)) == {"none"}, played.errors(step)
+    for result in played.results:
+        assert result is not None
+        assert result[2]["pairs"] == expected
+
+
+def test_pairs_of_one_host_share_memory_and_others_use_the_network(play: Play, tmp_path: Path) -> None:
+    played = play(Scene(per_host=(2, 1), steps=STEPS), tmp_path)
+    check(played, [[0, 1, "shared memory"], [0, 2, "tcp/eth0"], [1, 2, "tcp/eth0"]])
+
+
+def test_hosts_with_ipv6_addresses_only(play: Play, tmp_path: Path) -> None:
+    prepare = [["-n", f"@{host}", "address", "flush", "dev", "eth0"] for host in range(2)]
+    prepare += [
+        ["-n", f"@{host}", "address", "add", f"2001:db8::{host + 1}/64", "dev", "eth0", "nodad"] for host in range(2)
+    ]
+    check(play(Scene(per_host=(1, 1), steps=STEPS, prepare=prepare), tmp_path), [[0, 1, "tcp/eth0"]])
+
+
+def test_a_second_interface_that_leads_nowhere_can_be_left_out(play: Play, tmp_path: Path) -> None:
+    prepare = []
+    for host in range(2):
+        name = f"@{host}"
+        prepare += [
+            ["-n", name, "link", "add", "eth1", "type", "veth", "peer", "name", "eth2"],
+            ["-n", name, "address", "add", f"192.0.2.{host + 1}/24", "dev", "eth1"],
+            ["-n", name, "link", "set", "eth1", "up"],
+            ["-n", name, "link", "set", "eth2", "up"],
+        ]
+    scene = Scene(per_host=(1, 1), steps=STEPS, prepare=prepare, environ={"AUTOTUNE_NET_DEVICES": "eth0"})
+    check(play(scene, tmp_path), [[0, 1, "tcp/eth0"]])
+
+
+def test_interfaces_are_named_as_they_are_there() -> None:
+    assert "lo" not in devices()
+    assert chosen_devices(None) == ""
+    with pytest.raises(UsageError, match="AUTOTUNE_NET_DEVICES names 'nic-of-nobody'"):
+        chosen_devices("nic-of-nobody")
+
+
+def test_facts_name_the_library_or_the_problem() -> None:
+    facts = network_facts(None)
+    assert (facts.library is None) == (facts.problem is not None)
+    assert facts.library is None or "libucp" in facts.library
+    refused = network_facts("nic-of-nobody")
+    assert refused.library is None
+    assert isinstance(refused.problem, UsageError)
+
+
+def test_a_rank_knows_its_host_and_hosts_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    here = whereabouts(tmp_path)
+    assert here == whereabouts(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    assert here.host != whereabouts(tmp_path / "elsewhere").host
+    assert here.machine == whereabouts(tmp_path / "elsewhere").machine
+    assert host_numbers(["x", "x", "y", "z"], ["a", "a", "b", "b"]) == ((0, 0, 1, 2), ("a", "b (host 1)", "b (host 2)"))
