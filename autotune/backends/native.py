@@ -15,7 +15,7 @@ from ..kernels.schedules.registry import names
 from ..space import native_candidates
 from ..table import native_defaults
 from ..types import Collective, Config, Problem
-from .launch import Json, RankPool
+from .launch import Json, RankPool, Ranks, StartRanks, start_here
 from .pooled import WATCHDOG_S, PooledBackend
 
 REFERENCE = Config(algorithm="ring", segment_bytes=64 << 10)
@@ -32,12 +32,22 @@ class NativeBackend(PooledBackend):
         staging_bytes: as AUTOTUNE_STAGING.
         timeout_s: the longest wait inside a collective before the trial is a TIMEOUT.
         data: what problems with an error budget are measured on (`data.data_word`).
+        start_ranks: starts the ranks.
     """
 
     name = "native"
 
-    def __init__(self, cores: Sequence[int], *, staging_bytes: int, timeout_s: float, data: str = "normal") -> None:
+    def __init__(
+        self,
+        cores: Sequence[int],
+        *,
+        staging_bytes: int,
+        timeout_s: float,
+        data: str = "normal",
+        start_ranks: StartRanks = start_here,
+    ) -> None:
         super().__init__()
+        self._start_ranks = start_ranks
         self._data = data
         self._cores = tuple(cores)
         self._staging_bytes = staging_bytes
@@ -83,10 +93,10 @@ class NativeBackend(PooledBackend):
         budget = problem.key.max_error
         return {} if budget is None else {"max_error": budget, "data": self._data}
 
-    def start(self, n_ranks: int) -> RankPool:
+    def start(self, placement: tuple[int, ...]) -> Ranks:
         """See `PooledBackend`."""
-        return RankPool(
-            n_ranks,
+        return self._start_ranks(
+            placement,
             self._cores,
             staging_bytes=self._staging_bytes,
             timeout_s=self._timeout_s,

@@ -1,4 +1,4 @@
-"""What backends share whose ranks are processes of this host: rounds asked of a pool, and pools replaced.
+"""What backends share whose ranks are processes of their own: rounds asked of a pool, and pools replaced.
 
 In:  problems and configs. Out: outcomes, from ranks that run in processes of their own and are replaced when one hangs,
 dies or breaks its group. May not touch: candidates and defaults (native.py, torch_dist.py), the store.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..measure import Failure, Outcome, Timing
 from ..types import Config, Fidelity, Problem, ReduceOp, SampleKind, TrialState, WrongElement
-from .launch import Json, PoolFailed, RankPool
+from .launch import Json, PoolFailed, Ranks
 
 WATCHDOG_S = 60.0  # a round of the largest messages takes a few seconds; its first touch of pages more
 _OPS = {"sum": ReduceOp.SUM, "minmax": ReduceOp.MAX, "prod": ReduceOp.PROD}
@@ -23,7 +23,8 @@ class PooledBackend(ABC):
     name: str
 
     def __init__(self) -> None:
-        self._pool: RankPool | None = None
+        self._pool: Ranks | None = None
+        self._placement: tuple[int, ...] = ()
 
     @abstractmethod
     def candidates(self, problem: Problem) -> tuple[Config, ...]:
@@ -42,8 +43,8 @@ class PooledBackend(ABC):
         return {}
 
     @abstractmethod
-    def start(self, n_ranks: int) -> RankPool:
-        """So many new ranks."""
+    def start(self, placement: tuple[int, ...]) -> Ranks:
+        """So many new ranks on each host."""
 
     def measure_round(
         self, problem: Problem, configs: Sequence[Config], *, kind: SampleKind, batch: int
@@ -82,16 +83,16 @@ class PooledBackend(ABC):
             "configs": listed,
             **self.judged_on(problem),
         }
-        answers = self._pool_of(key.n_ranks).ask(request)
+        answers = self._pool_of(key.placement).ask(request)
         outcomes = answers[0]["outcomes"]
         assert isinstance(outcomes, list)
         return [_outcome(outcome) for outcome in outcomes]
 
-    def _pool_of(self, n_ranks: int) -> RankPool:
-        if self._pool is not None and self._pool.n_ranks != n_ranks:
+    def _pool_of(self, placement: tuple[int, ...]) -> Ranks:
+        if self._placement != placement:
             self.close()
         if self._pool is None:
-            self._pool = self.start(n_ranks)
+            self._pool, self._placement = self.start(placement), placement
         return self._pool
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from ..kernels.portable_plan import cut
 from ..kernels.schedules.registry import names
 from ..table import shipped_table
 from ..types import Config, Memory, Problem
-from .launch import PoolFailed, RankPool
+from .launch import Json, PoolFailed, Ranks, StartRanks, start_here
 from .pooled import WATCHDOG_S, PooledBackend
 
 REFERENCE = Config(algorithm="ring")
@@ -41,7 +41,9 @@ class TorchBackend(PooledBackend):
     Args:
         cores: for the ranks' bookkeeping; torch's own threads run where the system puts them, as under torchrun.
         timeout_s: the longest wait inside a collective.
-        device: where tensors live: ``cpu``, ``npu``, ``cuda`` or another that torch knows; rank r takes device r.
+        device: where tensors live: ``cpu``, ``npu``, ``cuda`` or another that torch knows, or ``auto``; rank r of a
+            host takes device r.
+        start_ranks: starts the ranks.
 
     Raises:
         BackendUnavailable: torch is not installed.
@@ -49,7 +51,9 @@ class TorchBackend(PooledBackend):
 
     name = "torch"
 
-    def __init__(self, cores: Sequence[int], *, timeout_s: float, device: str = "cpu") -> None:
+    def __init__(
+        self, cores: Sequence[int], *, timeout_s: float, device: str = "cpu", start_ranks: StartRanks = start_here
+    ) -> None:
         super().__init__()
         if importlib.util.find_spec("torch") is None:
             raise BackendUnavailable(
@@ -59,6 +63,7 @@ class TorchBackend(PooledBackend):
         self._cores = tuple(cores)
         self._timeout_s = timeout_s
         self._device = device
+        self._start_ranks = start_ranks
         self._defaults = shipped_table(self.name).defaults
 
     def candidates(self, problem: Problem) -> tuple[Config, ...]:
@@ -94,25 +99,33 @@ class TorchBackend(PooledBackend):
         """`REFERENCE`, where the collective has a ring."""
         return REFERENCE if REFERENCE.algorithm in names(problem.key.collective, problem.key.n_ranks) else None
 
-    def start(self, n_ranks: int) -> RankPool:
+    def start(self, placement: tuple[int, ...]) -> Ranks:
         """See `PooledBackend`; the ranks have found each other and their devices.
 
         Raises:
             BackendUnavailable: they have not.
         """
-        pool = RankPool(
-            n_ranks,
+        pool = self._start_ranks(
+            placement,
             self._cores,
             staging_bytes=_SEGMENT_BYTES,
             timeout_s=self._timeout_s,
             watchdog_s=WATCHDOG_S + self._timeout_s,
-            module=_WORKER,
+            module=self.worker(),
         )
         try:
-            pool.ask({"do": "device", "device": self._device})
+            pool.ask(self.opening())
         except PoolFailed as err:
             raise BackendUnavailable(
                 f"the ranks of torch.distributed did not start: {err.message}",
                 remedy="check that `python -c 'import torch.distributed'` works here, and --ranks against the devices",
             ) from err
         return pool
+
+    def worker(self) -> str:
+        """The ranks' module."""
+        return _WORKER
+
+    def opening(self) -> dict[str, Json]:
+        """What every rank is asked first."""
+        return {"do": "device", "device": self._device}

@@ -1,11 +1,11 @@
 """Latency and bandwidth between two ranks by torch.distributed: ``batch_isend_irecv``, the way that NPUs and GPUs take.
 
-In:  two cores of this host, or a job that torchrun started. Out: figures. torch is imported inside functions only, and
-its absence is a ``BackendUnavailable``. On CPUs the messages go by gloo, over sockets even inside a host; on NPUs by
-HCCL, on GPUs by NCCL.
+In:  two cores of this host, or two ranks that are there already. Out: figures. torch is imported inside functions only,
+and its absence is a ``BackendUnavailable``. On CPUs the messages go by gloo, over sockets even inside a host; on NPUs
+by HCCL, on GPUs by NCCL.
 
-Two ranks of this host are processes of their own, ``python -m autotune.backends.torch_pairs``; a job's ranks are there
-already. May not touch: the store, tables.
+Two ranks of this host are processes of their own, ``python -m autotune.backends.torch_pairs``; a job's ranks measure
+when they are asked to (torch_worker.py). May not touch: the store, tables.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..errors import AutotuneError, BackendUnavailable, UsageError
+from ..errors import AutotuneError, BackendUnavailable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -88,96 +87,7 @@ def _answer(ranks: Sequence[subprocess.Popen[str]], limit_s: float) -> Figures:
     return float(latency_us), float(bandwidth_gb_per_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """The ranks that torchrun started, this one among them.
-
-    Args:
-        store: torch's key-value store of the job.
-        device: where tensors live, such as ``"cpu"`` or ``"npu:3"``.
-    """
-
-    rank: int
-    n_ranks: int
-    local_rank: int
-    store: Any  # Any: a class of torch, which may not be installed
-    device: str
-
-    def exchange(self, name: str, text: str) -> list[str]:
-        """Every rank's text, by rank. All ranks call it, with the same name and a new one each time."""
-        self.store.set(f"{name}/{self.rank}", text)
-        return [self.store.get(f"{name}/{rank}").decode("utf-8") for rank in range(self.n_ranks)]
-
-    def figures(self, pairs: Sequence[tuple[int, int]], cores: Sequence[int | None]) -> list[Figures]:
-        """The figures of pairs of ranks, measured one after another. All ranks call it, with the same arguments.
-
-        Args:
-            cores: the core that each rank is pinned to; None leaves a rank where it is.
-        """
-        import torch.distributed as dist
-
-        core = cores[self.rank]
-        if core is not None:
-            os.sched_setaffinity(0, {core})
-        mine: dict[str, Figures] = {}
-        for index, (a, b) in enumerate(pairs):
-            dist.barrier()
-            if self.rank in (a, b):
-                found = _measured(self.rank == a, b if self.rank == a else a, self.device)
-                if self.rank == a:
-                    mine[str(index)] = found
-        told: dict[str, Figures] = {}
-        for text in self.exchange("figures", json.dumps(mine)):
-            told |= json.loads(text)
-        return [(told[str(index)][0], told[str(index)][1]) for index in range(len(pairs))]
-
-
-@contextlib.contextmanager
-def job(local_rank: int | None, *, timeout_s: float) -> Iterator[Job]:
-    """Join the job that torchrun started, with HCCL or NCCL where this rank has a device, else with gloo.
-
-    Raises:
-        UsageError: no torchrun.
-        BackendUnavailable: torch is not installed, or the ranks did not find each other.
-    """
-    torch = _torch()
-    import torch.distributed as dist
-    from torch.distributed.rendezvous import rendezvous
-
-    if local_rank is None:
-        raise UsageError("LOCAL_RANK is not set", remedy="start it with: torchrun --nproc-per-node N -m autotune probe")
-    backend, device = _backend(torch, local_rank)
-    try:
-        store, rank, n_ranks = next(iter(rendezvous("env://", timeout=timedelta(seconds=_START_S + timeout_s))))
-        dist.init_process_group(
-            backend, store=store, rank=rank, world_size=n_ranks, timeout=timedelta(seconds=_START_S + timeout_s)
-        )
-    except (RuntimeError, ValueError) as err:  # what torch raises for addresses, ports and time-outs
-        raise BackendUnavailable(
-            f"the ranks of the job did not find each other: {str(err).splitlines()[0]}",
-            remedy="check MASTER_ADDR and MASTER_PORT; torchrun sets them",
-        ) from err
-    try:
-        yield Job(rank=rank, n_ranks=n_ranks, local_rank=local_rank, store=store, device=device)
-    finally:
-        dist.destroy_process_group()
-
-
-def _backend(torch: ModuleType, local_rank: int) -> tuple[str, str]:
-    """(backend, device) of this rank."""
-    with contextlib.suppress(ImportError):
-        import torch_npu  # noqa: F401 - it registers the device
-
-        if torch.npu.is_available():
-            torch.npu.set_device(local_rank)
-            return "hccl", f"npu:{local_rank}"
-    if torch.cuda.is_available():
-        torch.cuda.set_device(local_rank)
-        return "nccl", f"cuda:{local_rank}"
-    return "gloo", "cpu"
-
-
-def _measured(first: bool, peer: int, device: str) -> Figures:
+def measured(first: bool, peer: int, device: str) -> Figures:
     """(latency_us, bandwidth_gb_per_s) of messages with a peer, which calls this too."""
     import torch
 
@@ -228,7 +138,7 @@ def main(arguments: Sequence[str]) -> None:
     store = dist.FileStore(setup["store"], 2)
     limit = timedelta(seconds=_START_S + setup["timeout_s"])
     dist.init_process_group("gloo", store=store, rank=setup["rank"], world_size=2, timeout=limit)
-    figures = _measured(setup["rank"] == 0, 1 - setup["rank"], "cpu")
+    figures = measured(setup["rank"] == 0, 1 - setup["rank"], "cpu")
     dist.destroy_process_group()
     if setup["rank"] == 0:
         print(json.dumps(figures))

@@ -4,8 +4,8 @@ In:  requests, one JSON line each, on the socket that it inherited. Out: one JSO
 May not touch: the store, tables, files. `torch_dist.TorchBackend` starts it through `launch.RankPool`.
 
 Samples and checks are those of `worker.Worker`. What ranks agree on beside the trial (barriers, the slowest time,
-whether an answer was right) goes over the native executor's shared memory, so that it neither wakes torch's threads nor
-moves the caches and connections that are timed.
+whether an answer was right) goes, on one host, over the native executor's shared memory, so that it neither wakes
+torch's threads nor moves the caches and connections that are timed; on several hosts see autotune/launch/torch_rank.py.
 
 torch's all_reduce, reduce and broadcast are in place, and that is how jobs call them: here the input is copied into the
 output before the clock starts, for the library's collective and for our schedules alike. The other collectives run out
@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -40,18 +40,14 @@ from ..kernels import Communicator, Shape, _native
 from ..kernels.portable import PortableCommunicator
 from ..kernels.portable_tensors import lengths
 from ..kernels.symmetric import Placing
+from ..portfolio.torch_groups import library_call
 from ..table import LIBRARY
 from ..types import Collective, Config, Memory, ReduceOp
 from .launch import Json
-from .worker import Worker
+from .torch_pairs import measured
+from .worker import Worker, serve
 
 _IN_PLACE = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.BROADCAST)
-_OPS = {
-    ReduceOp.SUM: dist.ReduceOp.SUM,
-    ReduceOp.PROD: dist.ReduceOp.PRODUCT,
-    ReduceOp.MAX: dist.ReduceOp.MAX,
-    ReduceOp.MIN: dist.ReduceOp.MIN,
-}
 _DEVICE_BATCH_US = 20_000.0  # of which the events' own cost is about a hundredth
 _DEVICE_BYTES = 256 << 20  # tensors of a batch
 _ESTIMATE_CALLS = 8
@@ -72,27 +68,86 @@ class TorchCall:
     output_elements: int
 
 
+class Agreement(Protocol):
+    """How ranks agree on what is beside the trial; the methods are those of `Communicator`.
+
+    Args:
+        local_rank: on this rank's host, which is the number of its device.
+    """
+
+    rank: int
+    n_ranks: int
+    local_rank: int
+
+    def store(self) -> dist.Store:
+        """Where torch's ranks find each other."""
+        ...
+
+    def meet(self) -> None:
+        """Called once torch's ranks have found each other."""
+        ...
+
+    def barrier(self) -> None:
+        """All ranks are here."""
+        ...
+
+    def all_reduce(self, values: Buffer, op: ReduceOp, *, config: Config) -> None:
+        """In place."""
+        ...
+
+    def all_gather(self, values: Buffer, out: Buffer, *, config: Config) -> None:
+        """Into a row a rank."""
+        ...
+
+
+class SharedMemory:
+    """Implements `Agreement` on one host, over the native executor."""
+
+    def __init__(self, native: Communicator) -> None:
+        self._native = native
+        self.rank = self.local_rank = native.rank
+        self.n_ranks = native.n_ranks
+
+    def store(self) -> dist.Store:
+        """Served by rank 0, on a port that it tells."""
+        port = np.zeros(1, np.int64)
+        store = None
+        if self.rank == 0:
+            store = dist.TCPStore("127.0.0.1", 0, self.n_ranks, True, wait_for_workers=False)
+            port[0] = store.port
+        self._native.broadcast(port, config=_TELL)
+        return store or dist.TCPStore("127.0.0.1", int(port[0]), self.n_ranks, False)
+
+    def meet(self) -> None:
+        """Nothing: they have."""
+
+    def barrier(self) -> None:
+        """See `Agreement`."""
+        self._native.barrier()
+
+    def all_reduce(self, values: Buffer, op: ReduceOp, *, config: Config) -> None:
+        """See `Agreement`."""
+        self._native.all_reduce(values, op, config=config)
+
+    def all_gather(self, values: Buffer, out: Buffer, *, config: Config) -> None:
+        """See `Agreement`."""
+        self._native.all_gather(values, out, config=config)
+
+
 class TorchGroup:
     """Calls over torch.distributed on a device, on buffers of the host."""
 
-    def __init__(self, native: Communicator, device: str, timeout_s: float) -> None:
+    def __init__(self, native: Agreement, device: str, timeout_s: float) -> None:
         self._native = native
-        self.device, self._module = _device(device, native.rank)
-        port = np.zeros(1, np.int64)
-        store = None
-        if native.rank == 0:
-            store = dist.TCPStore("127.0.0.1", 0, native.n_ranks, True, wait_for_workers=False)
-            port[0] = store.port
-        native.broadcast(port, config=_TELL)
-        if store is None:
-            store = dist.TCPStore("127.0.0.1", int(port[0]), native.n_ranks, False)
+        self.device, self._module = _device(device, native.local_rank)
         dist.init_process_group(
             dist.get_default_backend_for_device(self.device),
-            store=store,
+            store=native.store(),
             rank=native.rank,
             world_size=native.n_ranks,
             timeout=timedelta(seconds=timeout_s),
         )
+        native.meet()
         self._ours = PortableCommunicator(selector=_no_selector)
 
     def prepare(self, shape: Shape, config: Config) -> TorchCall:
@@ -158,22 +213,22 @@ class TorchGroup:
     def _step(self, call: TorchCall, source: torch.Tensor, target: torch.Tensor) -> Callable[[], object]:
         if call.config != LIBRARY:
             return lambda: self._ours.run(call.shape, call.config, source, target)
-        return _library(call.shape, source, target, self._native.rank, self._native.n_ranks)
+        return library_call(call.shape, source, target, self._native.rank, self._native.n_ranks)
 
 
 class TorchRanks:
-    """What `Worker` takes for a `Communicator`: trials over torch.distributed, agreement over shared memory."""
+    """What `Worker` takes for a `Communicator`: trials over torch.distributed, agreement beside them."""
 
-    def __init__(self, native: Communicator, timeout_s: float) -> None:
+    def __init__(self, native: Agreement, timeout_s: float) -> None:
         self._native = native
         self._timeout_s = timeout_s
         self._group: TorchGroup | None = None
         self.rank = native.rank
         self.n_ranks = native.n_ranks
 
-    def open(self, device: str) -> None:
+    def open(self, device: str, kind: type[TorchGroup] = TorchGroup) -> None:
         """Meet the other ranks."""
-        self._group = TorchGroup(self._native, device, self._timeout_s)
+        self._group = kind(self._native, device, self._timeout_s)
 
     @property
     def group(self) -> TorchGroup:
@@ -190,19 +245,19 @@ class TorchRanks:
         """Nothing: `TorchGroup.time` has a barrier of its own."""
 
     def all_reduce(self, values: Buffer, op: ReduceOp, *, config: Config) -> None:
-        """As `Communicator.all_reduce`, over shared memory."""
+        """As `Communicator.all_reduce`."""
         self._native.all_reduce(values, op, config=config)
 
     def all_gather(self, values: Buffer, out: Buffer, *, config: Config) -> None:
-        """As `Communicator.all_gather`, over shared memory."""
+        """As `Communicator.all_gather`."""
         self._native.all_gather(values, out, config=config)
 
 
 class TorchWorker(Worker):
     """`Worker` over torch.distributed."""
 
-    def __init__(self, native: Communicator, timeout_s: float) -> None:
-        self._ranks = TorchRanks(native, timeout_s)
+    def __init__(self, native: Communicator | Agreement, timeout_s: float) -> None:
+        self._ranks = TorchRanks(SharedMemory(native) if isinstance(native, Communicator) else native, timeout_s)
         # The class asks of its communicator no more than TorchRanks has; the native types are nominal.
         super().__init__(cast(Communicator, self._ranks))
 
@@ -212,6 +267,15 @@ class TorchWorker(Worker):
             self._ranks.open(str(request["device"]))
             return {"torch": torch.__version__}
         return super().answer(request)
+
+    def _figures(self, a: int, b: int) -> Json:
+        group = self._ranks.group
+        dist.barrier()
+        if self._ranks.rank not in (a, b):
+            return None
+        first = self._ranks.rank == a
+        found = measured(first, b if first else a, str(group.device))
+        return list(found) if first else None
 
     def _agreed_calls(self, call: _native.Call, inputs: Buffers, outputs: Buffers) -> int:
         group = self._ranks.group
@@ -226,12 +290,24 @@ class TorchWorker(Worker):
         return max(1, min(math.ceil(_DEVICE_BATCH_US / estimate_us), room))
 
 
+def _best_device() -> str:
+    """What this host has: ``npu``, ``cuda``, or else ``cpu``."""
+    with contextlib.suppress(ImportError):
+        import torch_npu  # noqa: F401 - it registers the device
+
+        if torch.npu.is_available():
+            return "npu"
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def _device(name: str, rank: int) -> tuple[torch.device, Any]:
     """This rank's device, and torch's module for it; None for CPUs.
 
     Raises:
         BackendUnavailable: torch knows no such device, or there are fewer than ranks.
     """
+    if name == "auto":
+        name = _best_device()
     if name == "cpu":
         return torch.device("cpu"), None
     if not hasattr(torch, name):
@@ -253,30 +329,6 @@ def _device(name: str, rank: int) -> tuple[torch.device, Any]:
     return torch.device(name, rank), module
 
 
-def _library(shape: Shape, source: torch.Tensor, target: torch.Tensor, rank: int, n: int) -> Callable[[], object]:
-    """The library's own collective."""
-    collective, root = shape.collective, shape.root
-    match collective:
-        case Collective.ALL_REDUCE:
-            return lambda: dist.all_reduce(target, _OPS[shape.op])
-        case Collective.REDUCE:
-            return lambda: dist.reduce(target, root, _OPS[shape.op])
-        case Collective.BROADCAST:
-            return lambda: dist.broadcast(target, root)
-        case Collective.ALL_GATHER:
-            return lambda: dist.all_gather_into_tensor(target, source)
-        case Collective.REDUCE_SCATTER:
-            return lambda: dist.reduce_scatter_tensor(target, source, _OPS[shape.op])
-        case Collective.SCATTER:
-            parts = list(source.chunk(n)) if rank == root else None
-            return lambda: dist.scatter(target, parts, root)
-        case Collective.GATHER:
-            places = list(target.chunk(n)) if rank == root else None
-            return lambda: dist.gather(source, places, root)
-        case Collective.ALL_TO_ALL:
-            return lambda: dist.all_to_all_single(target, source)
-
-
 def _no_selector(*_: object) -> Config:
     raise AssertionError("a worker's calls bring their config")
 
@@ -296,9 +348,7 @@ def main(arguments: Sequence[str], worker: type[TorchWorker] = TorchWorker) -> N
         timeout_s=timeout_s,
     )
     with group as comm, socket.socket(fileno=int(arguments[0])) as link, link.makefile("rb") as requests:
-        rank = worker(comm, timeout_s)
-        for line in requests:
-            link.sendall(json.dumps(rank.answer(json.loads(line))).encode() + b"\n")
+        serve(worker(comm, timeout_s), link, requests)
     if dist.is_initialized():
         dist.destroy_process_group()
 

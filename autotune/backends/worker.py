@@ -13,7 +13,8 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -35,6 +36,8 @@ _MOST_BUFFERS = 8
 _MOST_SINGLE_CALLS = 8
 _SINGLE_CALLS_US = 1000.0  # calls that are timed one by one are repeated up to this, and their mean is the sample
 _PLACING = {Memory.PRIVATE: Placing.PRIVATE, Memory.SYMMETRIC: Placing.SYMMETRIC}  # trials are out of place
+PAIR_SMALL_BYTES = 8
+PAIR_LARGE_BYTES = 4 << 20
 _AGREE = Config(algorithm="flat", segment_bytes=65536)
 _GATHER = Config(algorithm="direct", segment_bytes=65536)
 
@@ -62,6 +65,8 @@ class Worker:
         match request["do"]:
             case "join":
                 return {"rank": self._comm.rank}
+            case "pairs":
+                return {"figures": [self._figures(a, b) for a, b in _pairs(request)]}
             case "round":
                 return {"outcomes": [self._outcome(request, config) for config in _configs(request)]}
             case "pingpong":
@@ -216,11 +221,43 @@ class Worker:
             "wrong": {"rank": rank, "index": int(index), "got": f"{got:g}", "expected": f"{expected:g}"},
         }
 
+    def _figures(self, a: int, b: int) -> Json:
+        """[latency_us, bandwidth_gb_per_s] of messages between two ranks, on the first of them; None on the others."""
+        self._comm.barrier()
+        if self._comm.rank not in (a, b):
+            return None
+        first = self._comm.rank == a
+        latency_us = self._turns_us(first, b if first else a, PAIR_SMALL_BYTES, 200)
+        large_us = self._turns_us(first, b if first else a, PAIR_LARGE_BYTES, 4)
+        return [latency_us, PAIR_LARGE_BYTES / (large_us * 1e3)] if first else None
+
+    def _turns_us(self, first: bool, peer: int, n_bytes: int, turns: int) -> float:
+        """Microseconds of one message one way, half of a round trip: the median of nine batches."""
+        data = np.zeros(n_bytes, np.uint8)
+        batches: list[float] = []
+        for _ in range(10):
+            start = time.perf_counter()
+            for _ in range(turns):
+                if first:
+                    self._comm.send(data, peer)
+                    self._comm.recv(data, peer)
+                else:
+                    self._comm.recv(data, peer)
+                    self._comm.send(data, peer)
+            batches.append((time.perf_counter() - start) / turns / 2 * 1e6)
+        return float(np.median(batches[1:]))  # the first one makes connections
+
     def _pingpong(self, n_bytes: int, turns: int) -> float:
         """Microseconds of one message between ranks 0 and 1: the median of nine batches of round trips."""
         data = bytearray(n_bytes)
         _native.pingpong(self._comm.group, data, 2)
         return float(np.median([_native.pingpong(self._comm.group, data, turns) for _ in range(9)])) * 1e6
+
+
+def _pairs(request: dict[str, Json]) -> list[tuple[int, int]]:
+    listed = request["pairs"]
+    assert isinstance(listed, list)
+    return [(int(str(pair[0])), int(str(pair[1]))) for pair in listed if isinstance(pair, list)]
 
 
 def _shape(request: dict[str, Json]) -> Shape:
@@ -256,6 +293,12 @@ def _no_selector(*_: object) -> Config:
     raise AssertionError("a worker's calls bring their config")
 
 
+def serve(worker: Worker, link: socket.socket, requests: Iterable[bytes]) -> None:
+    """Answer requests, a JSON line each, until there are no more."""
+    for line in requests:
+        link.sendall(json.dumps(worker.answer(json.loads(line))).encode() + b"\n")
+
+
 def main(arguments: Sequence[str]) -> None:
     """Serve requests until the socket closes."""
     _native.die_with_parent()
@@ -271,9 +314,7 @@ def main(arguments: Sequence[str]) -> None:
         room_bytes=memory_left,
     )
     with group as comm, socket.socket(fileno=int(arguments[0])) as link, link.makefile("rb") as requests:
-        worker = Worker(comm)
-        for line in requests:
-            link.sendall(json.dumps(worker.answer(json.loads(line))).encode() + b"\n")
+        serve(Worker(comm), link, requests)
 
 
 if __name__ == "__main__":

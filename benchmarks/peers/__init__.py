@@ -8,9 +8,6 @@ lineup     who takes part at one number of ranks
 cells      what is measured: collectives x rank counts x sizes
 libraries  how each library is installed, compiled and launched; its yield settings
 install    virtual environments and compiled samplers, in the cache
-ranks      one long-lived set of processes for each library, asked over sockets
-protocol   the lines that go over these sockets
-sampling   what a sample is, the same for all
 ours       our candidates and the short race that picks one for each cell
 rounds     interleaved rounds, spent where the decision is least certain
 judgement  won, held, lost or undecided; geometric means
@@ -18,4 +15,7 @@ floors     what the hardware allows at two ranks
 prototypes rows for throwaway programs whose source is given by path
 output     the table, CSV of every sample, JSON summary
 csrc       the samplers in C; our_rank.py and gloo_rank.py are those in Python
+
+What runs on the ranks of an MPI, how they are asked, and what a sample is, the same for all: autotune.backends.mpi_*,
+where the backends openmpi and mpich use it, too.
 """

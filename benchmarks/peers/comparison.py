@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from autotune.backends.mpi_sampling import Outcome
 from autotune.backends.native import NativeBackend
 from autotune.errors import BackendUnavailable
 from autotune.runtime.selector import Selector
@@ -28,7 +29,6 @@ from . import floors, install, libraries, lineup, ours, output, prototypes
 from .cells import Cell
 from .judgement import Judgement, Verdict
 from .rounds import CellRecord, Contender, run
-from .sampling import Outcome
 
 RACE_SHARE = 0.3
 """Of the budget: the most that choosing our configs may take."""

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from autotune.backends.mpi_ranks import Launch
 from autotune.topology.devices import Cache
 from autotune.topology.graph import Topology
 from autotune.types import Collective, Memory
 
 from .cells import Cell
-from .libraries import SOURCES
-from .ranks import Launch
+from .libraries import FLAGS, SAMPLER, SOURCES
 
 N_RANKS = 2
 FALLBACK_CACHE_BYTES = 32 << 20
@@ -42,8 +42,7 @@ def last_cache_bytes(topology: Topology) -> int:
 
 def build_command(program: Path) -> list[str]:
     """How the program is compiled."""
-    words = ["cc", "-std=c11", "-O3", "-march=native", f"-I{SOURCES}"]
-    return [*words, str(SOURCES / "floors.c"), str(SOURCES / "sampler.c"), "-o", str(program)]
+    return ["cc", "-std=c11", *FLAGS, str(SOURCES / "floors.c"), str(SAMPLER), "-o", str(program)]
 
 
 def launch(program: Path, cores: Sequence[int]) -> Launch:

@@ -1,8 +1,8 @@
 """One rank of gloo, in gloo's own environment: `gloo_rank.py SOCKET_NAME CORES RANK N_RANKS SCRATCH_FOLDER`.
 
-The twin of csrc/sampler.c, which says what the lines are, for torch.distributed; standard library and torch only, since
-autotune is not installed there. gloo works in place in all_reduce and reduce, so a steady sample's result is checked
-on one more call. time.perf_counter_ns is the clock that the samplers in C use.
+The twin of mpi_csrc/sampler.c, which says what the lines are, for torch.distributed; standard library and torch only,
+since autotune is not installed there. gloo works in place in all_reduce and reduce, so a steady sample's result is
+checked on one more call. time.perf_counter_ns is the clock that the samplers in C use.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from autotune.errors import BackendUnavailable
 
-from .libraries import SOURCES, Library
+from .libraries import SAMPLER, SOURCES, Library
 
 TIMEOUT_S = 1800  # torch is gigabytes
 
@@ -52,7 +52,7 @@ def compiled(name: str, command: Sequence[str], env: Mapping[str, str]) -> Path:
     program = Path(command[-1])
     program.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256("\0".join(command).encode())
-    for source in sorted(SOURCES.iterdir()):
+    for source in sorted((*SOURCES.iterdir(), *SAMPLER.parent.iterdir())):
         digest.update(source.read_bytes())
     stamp = program.with_name(program.name + ".sha256")
     if not (program.exists() and stamp.exists() and stamp.read_text() == digest.hexdigest()):

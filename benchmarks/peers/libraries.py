@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .ranks import Launch
+from autotune.backends import mpi_program
+from autotune.backends.mpi_ranks import Launch
 
 SOURCES = Path(__file__).parent / "csrc"
-_FLAGS = ("-O3", "-march=native", f"-I{SOURCES}")
-_ROOT = {f"{word}_ALLOW_RUN_AS_ROOT{end}": "1" for word in ("OMPI", "PRTE") for end in ("", "_CONFIRM")}
+SAMPLER = mpi_program.SOURCES / "sampler.c"
+FLAGS = ("-O3", "-march=native", f"-I{mpi_program.SOURCES}")
 
 Settings = Mapping[str, str]
 
@@ -66,15 +67,15 @@ def launch(library: Library, home: Path, *, n_ranks: int, cores: Sequence[int]) 
 
 
 def _compile_mpi(home: Path) -> list[str]:
-    wrapper, sources = home / "bin" / "mpicc", (SOURCES / "mpi.c", SOURCES / "sampler.c")
-    return [str(wrapper), "-std=c11", *_FLAGS, *map(str, sources), "-o", str(home / "sampler")]
+    sources = map(str, mpi_program.PROGRAM)
+    return [str(home / "bin" / "mpicc"), *mpi_program.FLAGS, "-march=native", *sources, "-o", str(home / "sampler")]
 
 
 def _openmpi(name: str, algorithm: Settings, *, default: bool) -> Library:
     """Open MPI 5: settings are MCA parameters."""
 
     def command(home: Path, n_ranks: int, settings: Settings, scratch: Path) -> list[str]:
-        words = [str(home / "bin" / "mpirun"), "-n", str(n_ranks), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
+        words = [str(home / "bin" / "mpirun"), "-n", str(n_ranks), *mpi_program.OPENMPI.options]
         for key, value in settings.items():
             words += ["--mca", key, value]
         return [*words, str(home / "sampler")]
@@ -86,7 +87,7 @@ def _openmpi(name: str, algorithm: Settings, *, default: bool) -> Library:
         build=_compile_mpi,
         settings=lambda crowded: {**algorithm, "mpi_yield_when_idle": "1" if crowded else "0"},
         command=command,
-        env=lambda home, settings: _ROOT,
+        env=lambda home, settings: mpi_program.OPENMPI.root,
         default=default,
     )
 
@@ -103,7 +104,7 @@ def _intel_env(home: Path) -> Mapping[str, str]:
 def _compile_oneccl(home: Path) -> list[str]:
     """The CPU library comes as a static one, which wants Intel's compiler runtime and hwloc."""
     lib = home / "lib"
-    words = ["g++", *_FLAGS, f"-I{home / 'include'}", "-x", "c", str(SOURCES / "sampler.c")]
+    words = ["g++", *FLAGS, f"-I{home / 'include'}", "-x", "c", str(SAMPLER)]
     words += ["-x", "c++", "-std=c++17", str(SOURCES / "oneccl.cc"), "-x", "none"]
     words += [str(lib / "ccl" / "cpu" / "lib" / "libccl.a"), f"-L{lib}", f"-Wl,-rpath,{lib}"]
     words += ["-lintlc", "-lsvml", "-limf", "-l:libhwloc.so.15", "-ldl", "-lpthread", "-lrt", "-lm"]
@@ -141,14 +142,7 @@ LIBRARIES: Mapping[str, Library] = {
             home="mpich",
             packages=("mpich>=5",),
             build=_compile_mpi,
-            settings=lambda crowded: (
-                {
-                    "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",
-                    "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "1",
-                }
-                if crowded
-                else {}
-            ),
+            settings=lambda crowded: mpi_program.MPICH.crowded if crowded else {},
             command=_hydra,
             env=lambda home, settings: settings,
         ),

@@ -10,12 +10,12 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from autotune.backends.mpi_ranks import Launch, RankSet
 from autotune.settings import Settings
 from autotune.types import Memory
 
 from . import floors, libraries, ours
 from .prototypes import Prototype
-from .ranks import Launch, RankSet
 from .rounds import Contender
 
 
@@ -47,8 +47,12 @@ def peer_contender(library: libraries.Library, home: Path, n_ranks: int, cores: 
         role="peer",
         memory=Memory.PRIVATE,
         settings=words_of(settings),
-        start=lambda: RankSet(library.name, n_ranks, launch),
+        start=lambda: RankSet(library.name, n_ranks, launch, remedy=_remedy(library.name)),
     )
+
+
+def _remedy(name: str) -> str:
+    return f"leave it out with --peers, or rebuild it with --peers {name} --refresh"
 
 
 def prototype_contender(prototype: Prototype, n_ranks: int, cores: Sequence[int]) -> Contender:

@@ -1,6 +1,6 @@
 """One rank of ours: `our_rank.py SOCKET_NAME CORES RANK N_RANKS SEGMENT_FD TIMEOUT_S private|symmetric`.
 
-The twin of csrc/sampler.c, which says what the lines are, for the native executor: the loop and the clock are
+The twin of mpi_csrc/sampler.c, which says what the lines are, for the native executor: the loop and the clock are
 `Group.time`, in C++ (steady_clock is CLOCK_MONOTONIC), inputs and checks those of the tuner's own trials. A config is
 the JSON that `ours.config_words` writes. broadcast is in place, as in MPI and as `Communicator.broadcast`.
 """
@@ -59,7 +59,7 @@ class Sampler:
         self._buffers = buffers
 
     def answer(self, line: str) -> str:
-        """One line for one line; the words are those of csrc/sampler.c."""
+        """One line for one line; the words are those of sampler.c."""
         words = line.split(maxsplit=9)
         collective = Collective(words[1])
         count, batch, repeats, calls, n_buffers, keep_bytes = (int(word) for word in (words[2], *words[4:9]))

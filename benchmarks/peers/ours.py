@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autotune.backends.mpi_ranks import Launch
+from autotune.backends.mpi_sampling import Outcome
 from autotune.backends.native import NativeBackend
 from autotune.kernels import create_segment
 from autotune.measure import QUICK, Timing, leader, survivors
@@ -27,8 +29,6 @@ from autotune.settings import Settings
 from autotune.types import Config, Memory, Phase, Sample, SampleKind
 
 from .cells import Cell
-from .ranks import Launch
-from .sampling import Outcome
 
 SampleConfig = Callable[[Config, int], Outcome | None]
 """(config, batch) -> one sample of it, in the cell that is raced."""

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autotune.backends.mpi_ranks import Launch
 from autotune.errors import BackendUnavailable, UsageError
 from autotune.types import Collective, Config
 
 from . import install
 from .cells import Cell
-from .libraries import SOURCES
-from .ranks import Launch
+from .libraries import FLAGS, SAMPLER, SOURCES
 
 TIMEOUT_S = 60
 _SEGMENTS = (64 << 10, 256 << 10, 1 << 20)
@@ -85,7 +85,7 @@ def built(source: Path, cache_dir: Path) -> list[Prototype]:
         if not (source / file).is_file():
             raise UsageError(f"{source} has no {file}", remedy="give --prototypes the folder that holds it")
         program = install.folder(cache_dir) / "prototypes" / name / name
-        command = ["g++", "-O3", "-march=native", f"-I{SOURCES}", "-x", "c", str(SOURCES / "sampler.c"), "-x", "c++"]
+        command = ["g++", *FLAGS, "-x", "c", str(SAMPLER), "-x", "c++"]
         command += ["-std=c++20", f'-DPROTOTYPE="{source / file}"', str(SOURCES / f"{name}.cc"), "-o", str(program)]
         install.compiled(name, command, {})
         found.append(Prototype(name=name, program=program))

@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from autotune.backends.mpi_ranks import RankSet, RanksFailed
+from autotune.backends.mpi_sampling import Outcome, Sampler
 from autotune.measure import MIN_ROUNDS, Timing
 from autotune.types import Memory, Phase, Sample
 
 from .cells import Cell
 from .judgement import Judgement, judge, needs_rounds
-from .ranks import RankSet, RanksFailed
-from .sampling import Outcome, Sampler
 
 PASS_ROUNDS = 3
 """Rounds that an undecided cell gets before the others have their turn again."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
-from autotune.backends import native
-from autotune.backends.launch import RankPool
+from autotune.backends.launch import start_here
 from autotune.backends.native import NativeBackend, pair_figures
 from autotune.kernels import slices, zero_copy_names
 from autotune.kernels.schedules.registry import build, names
@@ -63,13 +63,17 @@ def backend() -> Iterator[NativeBackend]:
 
 
 @pytest.fixture
-def with_fault(monkeypatch: pytest.MonkeyPatch, faults: None) -> Callable[[str], None]:
-    """Ranks run a module of tests/backends/faults from now on."""
+def with_fault(faults: None) -> Iterator[Callable[..., NativeBackend]]:
+    """Makes backends whose ranks run a module of tests/backends/faults."""
+    with ExitStack() as stack:
 
-    def use(name: str) -> None:
-        monkeypatch.setattr(native, "RankPool", functools.partial(RankPool, module=f"backends.faults.{name}"))
+        def made(name: str, timeout_s: float = 5.0) -> NativeBackend:
+            start = functools.partial(start_here, module=f"backends.faults.{name}")
+            backend = NativeBackend(CORES, staging_bytes=STAGING_BYTES, timeout_s=timeout_s, start_ranks=start)
+            stack.callback(backend.close)
+            return backend
 
-    return use
+        yield made
 
 
 @pytest.mark.parametrize("memory", Memory)
@@ -163,9 +167,9 @@ def test_the_number_of_ranks_may_change_between_rounds(backend: NativeBackend) -
 @pytest.mark.parametrize("memory", Memory)
 @pytest.mark.parametrize("kind", SampleKind)
 def test_a_wrong_element_in_a_timed_buffer_is_found(
-    kind: SampleKind, memory: Memory, backend: NativeBackend, with_fault: Callable[[str], None]
+    kind: SampleKind, memory: Memory, with_fault: Callable[..., NativeBackend]
 ) -> None:
-    with_fault("wrong_output")
+    backend = with_fault("wrong_output")
     asked = problem(dtype=DType.INT32, memory=memory)
     (outcome,) = backend.measure_round(asked, [backend.default(asked)], kind=kind, batch=0)
     assert isinstance(outcome, Failure)
@@ -179,9 +183,9 @@ def test_a_wrong_element_in_a_timed_buffer_is_found(
 
 @pytest.mark.parametrize("memory", Memory)
 def test_a_rounding_that_differs_between_ranks_is_found(
-    memory: Memory, backend: NativeBackend, with_fault: Callable[[str], None]
+    memory: Memory, with_fault: Callable[..., NativeBackend]
 ) -> None:
-    with_fault("wrong_rounding")
+    backend = with_fault("wrong_rounding")
     asked = problem(memory=memory)
     (outcome,) = backend.measure_round(asked, [backend.default(asked)], kind=SampleKind.FRESH, batch=0)
     assert isinstance(outcome, Failure)
@@ -191,15 +195,11 @@ def test_a_rounding_that_differs_between_ranks_is_found(
 
 @pytest.mark.parametrize(("fault", "state"), [("ring_dies", TrialState.CRASHED), ("ring_hangs", TrialState.TIMEOUT)])
 def test_a_config_that_dies_or_hangs_costs_the_others_nothing(
-    fault: str, state: TrialState, with_fault: Callable[[str], None]
+    fault: str, state: TrialState, with_fault: Callable[..., NativeBackend]
 ) -> None:
-    with_fault(fault)
-    backend = NativeBackend(CORES, staging_bytes=STAGING_BYTES, timeout_s=1.0)
+    backend = with_fault(fault, timeout_s=1.0)
     configs = [Config(algorithm=name, segment_bytes=4096) for name in ("direct", "ring", "flat")]
-    try:
-        direct, ring, flat = backend.measure_round(problem(), configs, kind=SampleKind.FRESH, batch=0)
-    finally:
-        backend.close()
+    direct, ring, flat = backend.measure_round(problem(), configs, kind=SampleKind.FRESH, batch=0)
     assert isinstance(direct, Timing)
     assert isinstance(flat, Timing)
     assert isinstance(ring, Failure)

@@ -170,7 +170,7 @@ def test_without_torch_there_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     ("name", "device", "words"),
-    [("gloo", "cpu", "unknown backend 'gloo'"), ("native", "npu", "the backend native runs on cpu, not on npu")],
+    [("ucc", "cpu", "unknown backend 'ucc'"), ("native", "npu", "the backend native runs on cpu, not on npu")],
 )
 def test_words_that_name_no_backend(name: str, device: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):

@@ -14,11 +14,11 @@ from peers.command import options
 from peers.judgement import Verdict, geometric_means, judge, needs_rounds, verdict_of
 from peers.libraries import LIBRARIES, launch
 from peers.output import COLUMNS, SampleFile, tables, verdicts, write_summary
-from peers.protocol import NoTimes, ProtocolError, Request, Times, parse_answer, parse_hello, slowest
-from peers.ranks import RankSet
 from peers.rounds import CellRecord, Contender
-from peers.sampling import Plan, plan_of
 
+from autotune.backends.mpi_protocol import NoTimes, ProtocolError, Request, Times, parse_answer, parse_hello, slowest
+from autotune.backends.mpi_ranks import RankSet
+from autotune.backends.mpi_sampling import Plan, plan_of
 from autotune.errors import UsageError
 from autotune.measure import Comparison
 from autotune.types import Collective, Memory, Phase, Sample, SampleKind

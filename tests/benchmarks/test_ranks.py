@@ -15,12 +15,12 @@ import pytest
 from peers import floors
 from peers.cells import Cell
 from peers.install import compiled
-from peers.libraries import SOURCES
-from peers.protocol import NoTimes
-from peers.ranks import Launch, RankSet, RanksFailed
+from peers.libraries import FLAGS, SAMPLER, SOURCES
 from peers.rounds import CellRecord, Contender, run
-from peers.sampling import Sampler
 
+from autotune.backends.mpi_protocol import NoTimes
+from autotune.backends.mpi_ranks import Launch, RankSet, RanksFailed
+from autotune.backends.mpi_sampling import Sampler
 from autotune.measure import Timing
 from autotune.types import Collective, Memory
 
@@ -96,9 +96,11 @@ def test_the_slowest_rank_counts_and_nothing_is_left(tmp_path: Path, scratch: Pa
     [("die", "ended with 7.*about to die"), ("end", "rank . ended"), ("hang", r"no answer from ranks \[1\] in 0.5 s")],
 )
 def test_faults_are_named_and_end_the_set(tmp_path: Path, scratch: Path, behaviour: str, words: str) -> None:
-    with pytest.raises(RanksFailed, match=words) as failed, RankSet("t", 2, launched(tmp_path, behaviour)) as ranks:
+    launch = launched(tmp_path, behaviour)
+    with pytest.raises(RanksFailed, match=words) as failed, RankSet("t", 2, launch, remedy="leave t out") as ranks:
         ranks.ask("sample x 1 fresh 0 1 1 1 1 -\n", timeout_s=0.5)
-    assert "--peers t --refresh" in failed.value.remedy
+    assert failed.value.remedy == "leave t out"
+    assert failed.value.hung == (behaviour == "hang")
     assert running(scratch) == []
     assert list(scratch.iterdir()) == []
 
@@ -173,7 +175,7 @@ int main(int argc, char **argv) {
 def test_sampler_in_c_sees_a_wrong_element_and_a_missing_collective(tmp_path: Path, scratch: Path) -> None:
     source = tmp_path / "wrong.c"
     source.write_text(WRONG)
-    command = ["cc", "-std=c11", "-O1", f"-I{SOURCES}", str(source), str(SOURCES / "sampler.c")]
+    command = ["cc", "-std=c11", *FLAGS, str(source), str(SAMPLER)]
     program = compiled("wrong", [*command, "-o", str(tmp_path / "wrong")], {})
     core = str(min(os.sched_getaffinity(0)))
     alone = Launch(commands=lambda address, scratch: [[str(program), address, core]], env={})

@@ -1,7 +1,8 @@
 """One library's ranks: a long-lived set of processes that take samples when asked, and use no core when not.
 
 In:  how to launch them; requests. Out: every rank's answer, or RanksFailed with what they last wrote.
-May not touch: what a sample is, other libraries.
+May not touch: what a sample is, other libraries. The comparison with other libraries (benchmarks/peers) starts all of
+them this way, those without MPI too.
 
 Every rank connects to an abstract Unix socket of this process, and between requests is blocked in reading it. So a rank
 ends by itself when this process ends, however it ends; close() waits for that, then ends what is left, by process id.
@@ -24,9 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from autotune.errors import AutotuneError
-
-from .protocol import Hello, parse_hello
+from ..errors import AutotuneError
+from .mpi_protocol import Hello, parse_hello
 
 START_S = 60.0
 STOP_S = 10.0
@@ -34,7 +34,15 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class RanksFailed(AutotuneError):
-    """A rank did not start, ended, or did not answer. The set is closed then."""
+    """A rank did not start, ended, or did not answer. The set is closed then.
+
+    Args:
+        hung: it did not answer in time; else it ended or never began.
+    """
+
+    def __init__(self, message: str, *, remedy: str, hung: bool = False) -> None:
+        super().__init__(message, remedy=remedy)
+        self.hung = hung
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +52,14 @@ class Launch:
     Args:
         commands: (socket name, scratch folder) -> the programs to start: one launcher, or one for each rank.
         env: what is set besides this process's environment.
+        unset: beginnings of names that are left out of it.
         pass_fds: descriptors that the programs inherit.
         folder: the programs' working directory; None for this process's.
     """
 
     commands: Callable[[str, Path], list[list[str]]]
     env: Mapping[str, str]
+    unset: tuple[str, ...] = ()
     pass_fds: tuple[int, ...] = ()
     folder: Path | None = None
 
@@ -57,12 +67,16 @@ class Launch:
 class RankSet:
     """The running ranks of one library; a context manager.
 
+    Args:
+        remedy: what helps where they fail.
+
     Raises:
         RanksFailed: they did not start.
     """
 
-    def __init__(self, name: str, n_ranks: int, launch: Launch) -> None:
+    def __init__(self, name: str, n_ranks: int, launch: Launch, *, remedy: str = "run it again") -> None:
         self.name = name
+        self._remedy = remedy
         self.n_ranks = n_ranks
         self.version = ""
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -71,11 +85,11 @@ class RankSet:
         self._open = contextlib.ExitStack()
         self._said: IO[bytes] = self._open.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - close() closes it
         # Launchers keep their session files here, so that none is left whatever happens to them.
-        scratch = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="peers-")))
+        scratch = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="autotune-ranks-")))
         self._shared: set[Path] = set()
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
-                address = f"autotune-peers-{secrets.token_hex(8)}"
+                address = f"autotune-ranks-{secrets.token_hex(8)}"
                 door.bind(b"\0" + address.encode())
                 door.listen(n_ranks)
                 for command in launch.commands(address, scratch):
@@ -85,7 +99,7 @@ class RankSet:
                             stdin=subprocess.DEVNULL,
                             stdout=self._said,
                             stderr=self._said,
-                            env={**os.environ, "TMPDIR": str(scratch), **launch.env},
+                            env={**_kept(launch.unset), "TMPDIR": str(scratch), **launch.env},
                             pass_fds=launch.pass_fds,
                             cwd=launch.folder,
                             # Ctrl-C is this process's to handle. No session for each: the kernel schedules sessions
@@ -162,7 +176,7 @@ class RankSet:
                     ready = selector.select(max(0.0, deadline - time.monotonic()))
                     if not ready:
                         missing = [rank for rank, answer in answers.items() if not answer.endswith(b"\n")]
-                        raise self._failed(f"no answer from ranks {missing} in {timeout_s:g} s")
+                        raise self._failed(f"no answer from ranks {missing} in {timeout_s:g} s", hung=True)
                     for key, _ in ready:
                         part = self._links[key.data].recv(1 << 16)
                         if not part:
@@ -183,12 +197,13 @@ class RankSet:
             with contextlib.suppress(OSError):  # it has ended
                 self._shared |= _mapped_shared_files(pid)
 
-    def _failed(self, what: str) -> RanksFailed:
+    def _failed(self, what: str, *, hung: bool = False) -> RanksFailed:
         name, n_ranks = self.name, self.n_ranks
         said = self.close()
         return RanksFailed(
             f"{name}, {n_ranks} ranks: {what}" + (f"; it wrote: {said}" if said else ""),
-            remedy=f"leave it out with --peers, or rebuild it with --peers {name} --refresh",
+            remedy=self._remedy,
+            hung=hung,
         )
 
     def close(self) -> str:
@@ -217,6 +232,10 @@ class RankSet:
         self._links, self._pids, self._processes = {}, {}, []
         self._open.close()
         return said
+
+
+def _kept(unset: tuple[str, ...]) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(unset)}
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -65,12 +65,17 @@ struct sample {
   long calls;
 };
 
+static struct pattern pattern_of(const struct library *lib, int batch) {
+  return (struct pattern){lib->element, lib->reduction, batch};
+}
+
 static void rewrite(const struct library *lib, const struct sample *s, float **in, float **out, size_t in_count,
                     size_t out_count) {
   for (int b = 0; b < s->buffers; b++) {
-    memset(out[b], 0xA5, out_count * sizeof(float));
-    if (s->collective != BROADCAST) fill(in[b], in_count, lib->rank, s->batch + b);
-    else if (lib->rank == 0) fill(out[b], out_count, 0, s->batch + b);
+    const struct pattern pattern = pattern_of(lib, s->batch + b);
+    memset(out[b], 0xA5, out_count * item_bytes(lib->element));
+    if (s->collective != BROADCAST) fill((char *)in[b], in_count, pattern, lib->rank);
+    else if (lib->rank == 0) fill((char *)out[b], out_count, pattern, 0);
   }
 }
 
@@ -88,14 +93,14 @@ static double timed(const struct library *lib, const struct sample *s, float **i
 }
 
 static int take(const struct library *lib, const struct sample *s, char *answer, size_t room) {
-  const size_t parts = (size_t)lib->ranks, count = s->count;
+  const size_t parts = (size_t)lib->ranks, count = s->count, item = item_bytes(lib->element);
   const int gathers = s->collective == ALL_GATHER, scatters = s->collective == REDUCE_SCATTER;
   const size_t in_count = scatters || s->collective == ALL_TO_ALL ? count * parts : count;
   const size_t out_count = gathers || s->collective == ALL_TO_ALL ? count * parts : count;
   float *in[MOST_BUFFERS], *out[MOST_BUFFERS];
   for (int b = 0; b < s->buffers; b++) {
-    in[b] = buffer(lib, 0, b, in_count * sizeof(float));
-    out[b] = buffer(lib, 1, b, out_count * sizeof(float));
+    in[b] = buffer(lib, 0, b, in_count * item);
+    out[b] = buffer(lib, 1, b, out_count * item);
     if (!in[b] || !out[b]) return snprintf(answer, room, "refused no memory for buffers\n");
   }
   int length = snprintf(answer, room, "us");
@@ -106,7 +111,8 @@ static int take(const struct library *lib, const struct sample *s, char *answer,
   const int checked = !lib->results_are_sums || lib->results_are_sums();
   for (int b = 0; checked && b < s->buffers && b < s->calls; b++) {
     char words[160];
-    if (!output_is_right(s->collective, out[b], count, lib->rank, lib->ranks, s->batch + b, words, sizeof words))
+    if (!output_is_right(s->collective, (const char *)out[b], count, pattern_of(lib, s->batch + b), lib->rank, lib->ranks,
+                         words, sizeof words))
       return snprintf(answer, room, "wrong %s\n", words);
   }
   return length + snprintf(answer + length, room - (size_t)length, "\n");

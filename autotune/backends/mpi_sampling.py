@@ -1,4 +1,5 @@
-"""What a sample is: one rule for ours and all peers (DESIGN: fresh inputs, calls of 20 us and more timed one by one).
+"""What a sample is where a set of ranks outside Python takes it (measure.Backend: fresh inputs, calls of 20 us and more
+timed one by one).
 
 In:  a set of ranks, a cell, a config. Out: `Timing`s, or NoTimes.
 May not touch: how the ranks do it.
@@ -11,14 +12,13 @@ rotation of buffers that were rewritten before the batch. Each timing counts wit
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from autotune.measure import Timing, batch_calls
-from autotune.measure.timing import BATCH_US
-from autotune.types import SampleKind
-
-from .cells import Cell
-from .protocol import NoTimes, Request, Times, parse_answer, slowest
-from .ranks import RankSet
+from ..measure import Timing, batch_calls
+from ..measure.timing import BATCH_US
+from ..types import Collective, SampleKind
+from .mpi_protocol import NoTimes, Request, Times, parse_answer, slowest
+from .mpi_ranks import RankSet
 
 MOST_BUFFERS = 8
 ROTATION_BYTES = 256 << 10
@@ -31,6 +31,24 @@ LARGE_BYTES = 8 << 20
 TIMEOUT_S = 120.0
 
 Outcome = Timing | NoTimes
+
+
+class Cell(Protocol):
+    """What is sampled; hashable."""
+
+    @property
+    def collective(self) -> Collective: ...
+
+    @property
+    def message_bytes(self) -> int:
+        """The larger of a rank's input and output."""
+
+    @property
+    def count(self) -> int:
+        """Elements of the buffer; of one rank's part where the collective splits by rank."""
+
+    @property
+    def kind(self) -> SampleKind: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

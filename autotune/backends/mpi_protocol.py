@@ -1,4 +1,5 @@
-"""The lines between the driver and the ranks. Pure; csrc/sampler.c, our_rank.py and gloo_rank.py are the other end.
+"""The lines between the driver and the ranks. Pure; mpi_csrc/sampler.c is the other end (or, in Python, a rank of
+benchmarks/peers).
 
 In:  a request, or a line that a rank sent. Out: the line, or what it says, checked.
 May not touch: sockets, clocks.
@@ -9,8 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from autotune.errors import AutotuneError
-from autotune.types import Collective, SampleKind
+from ..errors import AutotuneError
+from ..types import Collective, SampleKind
 
 
 class ProtocolError(AutotuneError):
@@ -123,5 +124,6 @@ def slowest(answers: list[Times]) -> tuple[float, ...]:
 
 def _unreadable(line: str, allowed: str) -> ProtocolError:
     return ProtocolError(
-        f"a rank wrote {line[:200]!r}, expected {allowed}", remedy="rebuild the samplers: add --refresh"
+        f"a rank wrote {line[:200]!r}, expected {allowed}",
+        remedy="build the program that the ranks run again",
     )

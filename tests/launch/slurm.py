@@ -1,0 +1,124 @@
+"""Slurm's own daemons on this host, for one user and one test: munged, slurmctld, slurmd, with files in a folder.
+
+In:  a folder. Out: variables with which srun and sbatch find them. All three daemons stay in the foreground, as
+children of this process, and are ended with the block; nothing outside the folder is touched but ports of the loopback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+from types import TracebackType
+
+from launch.ranks_by_hand import until
+
+_DAEMONS = ("munged", "slurmctld", "slurmd", "srun")
+_PATH = f"{os.environ['PATH']}{os.pathsep}/usr/sbin"
+_CONFIGURATION = """
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmdPort={daemon}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.sock
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+SchedulerType=sched/builtin
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+NodeName={host} NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def why_no_slurm() -> str | None:
+    """Why the daemons cannot run here; None if they can."""
+    if os.geteuid() != 0:
+        return "needs root, as which slurmd runs"
+    missing = [name for name in _DAEMONS if shutil.which(name, path=_PATH) is None]
+    return f"needs Slurm: no {', '.join(missing)} (apt-get install slurmd slurmctld munge)" if missing else None
+
+
+class Slurm:
+    """A context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stack = contextlib.ExitStack()
+        self.environment = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": _PATH}
+
+    def __enter__(self) -> Slurm:
+        folder = self._folder
+        for name in ("state", "spool"):
+            (folder / name).mkdir()
+        for parent in (folder, *folder.parents):
+            if parent.stat().st_uid == os.getuid() and parent != Path("/"):
+                parent.chmod(parent.stat().st_mode | 0o011)  # munge wants its socket to be reachable
+        (folder / "munge.key").write_bytes(secrets.token_bytes(128))
+        (folder / "munge.key").chmod(0o400)
+        ports = [_free_port(), _free_port()]
+        (folder / "slurm.conf").write_text(
+            _CONFIGURATION.format(host=socket.gethostname(), folder=folder, controller=ports[0], daemon=ports[1])
+        )
+        try:
+            files = [
+                f"--{name}={folder}/munge.{name[:4]}" for name in ("key-file", "pid-file", "log-file", "seed-file")
+            ]
+            files[0] = f"--key-file={folder}/munge.key"
+            self._start("munged", "--foreground", "--force", f"--socket={folder}/munge.sock", *files)
+            until(lambda: (folder / "munge.sock").exists(), "munged", 20)
+            self._start("slurmctld", "-D", "-i")
+            self._start("slurmd", "-D")
+            until(self._is_idle, "an idle node", 60)
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _start(self, *words: str) -> None:
+        log = self._stack.enter_context((self._folder / f"{words[0]}.out").open("wb"))
+        process = subprocess.Popen(
+            words, env={**os.environ, **self.environment}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+        self._stack.callback(_end, process)
+
+    def _is_idle(self) -> bool:
+        words = ["sinfo", "--noheader", "--format=%T"]
+        done = subprocess.run(
+            words, env={**os.environ, **self.environment}, capture_output=True, text=True, timeout=20, check=False
+        )
+        return done.stdout.strip() == "idle"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
