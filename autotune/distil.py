@@ -5,9 +5,10 @@ Out: a `Verdict` for each cell, and the `TuningTable` made of them. Figures of l
 (`distil_imported`), never part of a measured one.
 May not touch: stores, clocks, files.
 
-One rule for each measured size, never merged: its figures are those of exactly that size, and `explain` can show the
-trials behind it. Neighbouring sizes do not flap between equal configs, because the default stays unless a config is
-significantly better. A range ends at the geometric mean of two measured sizes.
+One rule for each measured size: its figures are those of exactly that size, and `explain` can show the trials behind
+it. Neighbouring sizes do not flap between equal configs: the default stays unless a config is significantly better, and
+ranges whose configs are statistically equal get the same one, so that they are one range to whoever reads decisions. A
+range ends at the geometric mean of two measured sizes.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import itertools
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from .measure import (
     MIN_GAIN,
@@ -25,11 +26,14 @@ from .measure import (
     TEST,
     Comparison,
     Interval,
+    Standing,
     leader,
     median_interval,
     paired_ratio,
     race_of,
-    significantly_faster,
+    scores,
+    sequential_ratio,
+    standing,
 )
 from .table import DefaultRules, Rule, TuningTable
 from .types import Config, Evidence, Phase, Problem, RuleKey, Sample, SampleKind, Trial, TrialState
@@ -47,12 +51,16 @@ class Verdict:
     """What one session decided for one problem.
 
     Args:
-        config: the choice: the default, unless the race's winner or the reference proved significantly faster.
+        config: the choice: the default, unless a challenger proved significantly faster.
         winner: the config that replaced the default; else the winner of the race, which may be the default itself.
         time_us: of the choice, over its confirm rounds.
         gain: of the winner over the default; None where the winner is the default.
-        reference_gain: of the choice over the reference, where that was measured.
+        reference_gain: of the choice over the reference, where they ran together; a few rounds, for reports.
         trial_ids: of choice, winner, default and reference.
+        challenger: a config that more rounds might still show to be faster than the default; None where it is settled.
+        challenger_gain: its gain over the default so far.
+        equals: what the verdict would be with another config that proved faster than the default as well, and that is
+            not significantly slower than the choice, nor by more than is worth a change.
     """
 
     problem: Problem
@@ -63,10 +71,23 @@ class Verdict:
     gain: Comparison | None
     reference_gain: Comparison | None
     trial_ids: tuple[int, ...]
+    challenger: Config | None = None
+    challenger_gain: Comparison | None = None
+    equals: tuple[Verdict, ...] = ()
 
     @property
     def is_default(self) -> bool:
         return self.config == self.default
+
+    @property
+    def at_stake(self) -> float:
+        """The share of the default's time that may still be lost by keeping it; 0 where the decision is settled."""
+        gain = self.challenger_gain
+        return 0.0 if gain is None or gain.high is None else max(0.0, 1.0 - 1.0 / gain.high)
+
+    def may_be(self, config: Config) -> Verdict | None:
+        """The verdict with this config in place of the choice, where the two are equals."""
+        return next((v for v in (self, *self.equals) if v.config == config), None)
 
 
 def judge(trials: Iterable[Trial], *, default: Config, reference: Config | None) -> Verdict | None:
@@ -77,30 +98,41 @@ def judge(trials: Iterable[Trial], *, default: Config, reference: Config | None)
     """
     passed = {trial.config: trial for trial in trials if trial.state is TrialState.OK}
     confirm = {config: _confirm_samples(trial) for config, trial in passed.items()}
-    if len(confirm.get(default, ())) < MIN_ROUNDS:
+    if len(confirm.get(default, ())) < MIN_ROUNDS or not any(race_of(passed.values()).values()):
         return None
     winner = leader(race_of(passed.values()))
     if len(confirm[winner]) < MIN_ROUNDS:
         return None
-    # The reference runs in every confirm round too; where it beats the default, keeping that would be a loss.
-    challengers = [c for c in dict.fromkeys((winner, reference)) if c != default and _proves(c, confirm)]
-    gains = {c: paired_ratio(confirm[default], confirm[c]) for c in challengers if c is not None}
-    proved = [c for c, gain in gains.items() if significantly_faster(gain, challengers=len(gains))]
-    config = default
+    # All that ran in the confirm rounds are tested, in the order of the race: where a neighbour's winner beats the
+    # default, keeping that would be a loss.
+    order = [config for config in _in_race_order(passed.values()) if config != default]
+    found = {config: sequential_ratio(confirm[default], confirm[config]) for config in order}
+    gains = {config: gain for config, gain in found.items() if gain is not None}
+    proved = [c for c in itertools.takewhile(lambda c: standing(gains[c]) is Standing.FASTER, gains)]
+    first = next(iter(gains), None)
+    still_open = first if first is not None and standing(gains[first]) is Standing.OPEN else None
+    config = max(proved, key=lambda c: gains[c].median) if proved else default
     if proved:
-        config = winner = max(proved, key=lambda c: gains[c].median)
-    beside = confirm.get(reference, []) if reference is not None else []
-    named = dict.fromkeys(c for c in (config, winner, default, reference) if c in passed and confirm[c])
-    return Verdict(
-        problem=passed[config].problem,
-        config=config,
-        winner=winner,
-        default=default,
-        time_us=median_interval([sample.time_us for sample in confirm[config]]),
-        gain=gains.get(winner),
-        reference_gain=paired_ratio(beside, confirm[config]) if len(beside) >= MIN_ROUNDS else None,
-        trial_ids=tuple(stored for c in named if (stored := passed[c].trial_id) is not None),
-    )
+        winner = config
+
+    def verdict(config: Config, winner: Config) -> Verdict:
+        beside = confirm.get(reference, []) if reference is not None else []
+        named = dict.fromkeys(c for c in (config, winner, default, reference) if c in passed and confirm[c])
+        return Verdict(
+            problem=passed[config].problem,
+            config=config,
+            winner=winner,
+            default=default,
+            time_us=median_interval([sample.time_us for sample in confirm[config]]),
+            gain=gains.get(winner),
+            reference_gain=_over_reference(beside, confirm[config]),
+            trial_ids=tuple(stored for c in named if (stored := passed[c].trial_id) is not None),
+            challenger=still_open,
+            challenger_gain=None if still_open is None else gains[still_open],
+        )
+
+    equals = [c for c in proved if c != config and _as_good(confirm[c], confirm[config])]
+    return replace(verdict(config, winner), equals=tuple(verdict(c, c) for c in equals))
 
 
 def verdicts(
@@ -109,7 +141,10 @@ def verdicts(
     default: Callable[[Problem], Config],
     reference: Callable[[Problem], Config | None],
 ) -> dict[Problem, Verdict]:
-    """Decide every cell: by the newest session that got as far. Samples of different sessions are never mixed."""
+    """Decide every cell: by the newest session that got as far. Samples of different sessions are never mixed.
+
+    Where neighbouring sizes chose different configs that are equals at one of them, both get the same one.
+    """
     cells: defaultdict[tuple[int, Problem], list[Trial]] = defaultdict(list)
     for trial in trials:
         cells[trial.session_id, trial.problem].append(trial)
@@ -118,7 +153,78 @@ def verdicts(
         verdict = judge(cell, default=default(problem), reference=reference(problem))
         if verdict is not None:
             found[problem] = verdict
+    by_key: defaultdict[RuleKey, list[Verdict]] = defaultdict(list)
+    for verdict in found.values():
+        by_key[verdict.problem.key].append(verdict)
+    for of_key in by_key.values():
+        found |= {verdict.problem: verdict for verdict in merged(of_key)}
     return found
+
+
+def deciding(
+    cells: Iterable[tuple[Problem, Iterable[list[Trial]]]],
+    *,
+    default: Callable[[Problem], Config],
+    reference: Callable[[Problem], Config | None],
+) -> Iterator[Trial]:
+    """Of each problem, the trials that `verdicts` goes by: of the newest session that decides it.
+
+    Args:
+        cells: problems with the trials of each session, newest first, as a store gives them; those of older sessions
+            are not asked for, so that a store of many runs is not read whole.
+    """
+    for problem, newest_first in cells:
+        for trials in newest_first:
+            if judge(trials, default=default(problem), reference=reference(problem)) is not None:
+                yield from trials
+                break
+
+
+def merged(of_key: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts of one key by size, with as few changes of config as equals allow.
+
+    A range of sizes takes over its neighbour's config where that is the equal of the choice at every size of the range.
+    """
+    ordered = sorted(of_key, key=lambda verdict: verdict.problem.message_bytes)
+    ranges = [list(run) for _, run in itertools.groupby(ordered, key=lambda verdict: verdict.config)]
+    at = 0
+    while at + 1 < len(ranges):
+        left, right = ranges[at], ranges[at + 1]
+        joined = _taking(left[0].config, right)
+        if joined is not None:
+            joined = [*left, *joined]
+        elif (others := _taking(right[0].config, left)) is not None:
+            joined = [*others, *right]
+        if joined is None:
+            at += 1
+            continue
+        ranges[at : at + 2] = [joined]
+        at = max(0, at - 1)
+    return [verdict for run in ranges for verdict in run]
+
+
+def _taking(config: Config, run: Sequence[Verdict]) -> list[Verdict] | None:
+    """These verdicts with another config; None where it is not the equal of all their choices."""
+    taken = [other for verdict in run if (other := verdict.may_be(config)) is not None]
+    return taken if len(taken) == len(run) else None
+
+
+def _in_race_order(trials: Iterable[Trial]) -> list[Config]:
+    """Who led the race first, then those that ran to its end, then the others by name: a function of the race alone."""
+    race = race_of(trials)
+    first, score = leader(race), scores(race)
+    last = max(r for rounds in race.values() for r in rounds)
+    return sorted(race, key=lambda c: (c != first, last not in race[c], score.get(c, math.inf), str(c)))
+
+
+def _over_reference(reference: Sequence[Sample], choice: Sequence[Sample]) -> Comparison | None:
+    common = {(s.kind, s.round) for s in reference} & {(s.kind, s.round) for s in choice}
+    return paired_ratio(reference, choice) if common else None
+
+
+def _as_good(candidate: Sequence[Sample], choice: Sequence[Sample]) -> bool:
+    loss = sequential_ratio(candidate, choice)
+    return loss is not None and loss.median < MIN_GAIN and standing(loss) is not Standing.FASTER
 
 
 def distil(
@@ -262,10 +368,6 @@ def _spread(values: Sequence[float]) -> _Spread:
 def _apart(challenger: _Spread, kept: _Spread) -> bool:
     overlap = challenger.is_interval and kept.is_interval and challenger.high >= kept.low
     return kept.median >= MIN_GAIN * challenger.median and not overlap
-
-
-def _proves(config: Config | None, confirm: Mapping[Config, list[Sample]]) -> bool:
-    return config is not None and len(confirm.get(config, ())) >= MIN_ROUNDS
 
 
 def _confirm_samples(trial: Trial) -> list[Sample]:

@@ -5,6 +5,8 @@ options   options that several commands share
 output    where text and JSON go
 progress  what is being measured, on standard error
 host      probe, doctor, settings
+page      report
+serve     serve
 tuning    run
 tables    show, explain, export
 kernels   algorithms, bench

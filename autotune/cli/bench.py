@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import UsageError
+from .launched import on_every_rank
 from .options import (
     AsJson,
     BackendName,
@@ -26,12 +27,14 @@ from .output import say, show, show_json, show_text
 
 if TYPE_CHECKING:
     from ..bench import Cell, Request
+    from ..launch import Job
     from ..report.bench_table import BenchResult
     from ..settings import Settings
     from ..topology.graph import Topology
     from ..types import Config
 
 
+@on_every_rank
 def bench(
     collective: Annotated[str, typer.Argument(metavar="COLLECTIVE", help="Such as all_reduce.")],
     sizes: Annotated[str, typer.Option("--sizes", metavar="SIZES", help="Such as 8-64MiB or 4K,1M.")] = "8-64MiB",
@@ -60,6 +63,8 @@ def bench(
     rounds: Annotated[str, typer.Option("--rounds", metavar="N", help="Rounds, 9 to 1000.")] = "15",
     scaling: Annotated[bool, typer.Option("--scaling", help="Print a table over rank counts.")] = False,
     as_json: AsJson = False,
+    *,
+    job: Job | None,
 ) -> None:
     """Time a collective, as nccl-tests does.
 
@@ -67,24 +72,33 @@ def bench(
     Gains are over the first of them: the algorithms as given, then the default, then the tuned config.
     """
     from ..backends.choice import make_backend
+    from ..backends.launch import start_here
     from ..bench import bench as measure
-    from ..bench import cells_of, contenders, slowest_neighbour_link
+    from ..bench import cells_of, contenders, on_one_host
     from ..plan.plan import parse_rounds
     from ..topology.pairs import pinning_order
 
     settings, n_rounds = settings_with(None), parse_rounds(rounds)
     fixed = _configs(algorithm or [], segment, backend)
     source = table_source(table, settings, backend) if tuned else None
-    topology = _host(settings)
-    request = _request(collective, sizes, str(max(2, topology.n_cores)) if ranks is None else ranks, dtype, op, memory)
+    topology = _host(settings, job)
+    counts = [max(2, topology.n_cores)] if job is None else job.rank_counts
+    asked = ",".join(map(str, counts)) if ranks is None else ranks
+    request = _request(collective, sizes, asked, dtype, op, memory)
     cores = pinning_order(topology)
-    link = cache(lambda n_ranks: slowest_neighbour_link(topology, cores, n_ranks))
-    with closing(make_backend(backend, cores, settings, device=device)) as ranks_of:
+    link = cache(partial(_link, topology, cores, job))
+    start = start_here if job is None else job.start
+    with closing(make_backend(backend, cores, settings, device=device, start_ranks=start)) as ranks_of:
         competing = contenders(ranks_of, fixed_configs=fixed, with_default=default, source=source, op=request.op)
-        cells = cells_of(request, competing, backend)
+        cells = cells_of(request, competing, backend, on_one_host if job is None else job.placements)
         results = measure(cells, backend=ranks_of, n_rounds=n_rounds, link_gb_per_s=link)
         shown = _shown(
-            cells, results, n_rounds=n_rounds, scaling=scaling, as_json=as_json, links=any(map(link, request.ranks))
+            cells,
+            results,
+            n_rounds=n_rounds,
+            scaling=scaling,
+            as_json=as_json,
+            links=any(link(cell.problem.key.placement) for cell in cells),
         )
     if any(result.failure for result in shown):
         raise typer.Exit(1)
@@ -106,12 +120,23 @@ def _configs(algorithms: Sequence[str], segment: str | None, backend: str) -> li
     return [named("algorithm", name, library | known) for name in algorithms]
 
 
-def _host(settings: Settings) -> Topology:
+def _host(settings: Settings, job: Job | None) -> Topology:
     from ..bench import host_with_links
+    from ..probing import probe
 
+    hosts = None if job is None else probe(settings, measure=False, job=job).topology
     store = existing_store(settings)
     with nullcontext() if store is None else closing(store):
-        return host_with_links(store)
+        return host_with_links(store, hosts)
+
+
+def _link(topology: Topology, cores: Sequence[int], job: Job | None, placement: tuple[int, ...]) -> float | None:
+    from ..bench import slowest_link, slowest_neighbour_link
+    from ..probing import cpus_of
+
+    if job is None:
+        return slowest_neighbour_link(topology, cores, sum(placement))
+    return slowest_link(topology, cpus_of(job, topology, placement))
 
 
 def _request(collective: str, sizes: str, ranks: str, dtype: str, op: str, memory: str) -> Request:

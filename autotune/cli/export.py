@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import AutotuneError, UsageError
-from .options import Database, TableFile, existing_store, settings_with, table_source
+from .options import BackendName, Database, TableFile, existing_store, settings_with, table_source
 from .output import say, show_text, write_file
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ..settings import Settings
     from ..table import TuningTable
     from ..types import Trial
+
+_OF_ALL_TIMES = ("hccl-env", "hccl-config", "portfolio")  # formats that weigh what was not chosen, too
 
 
 def export(
@@ -49,6 +52,14 @@ def export(
         str | None,
         typer.Option("--base", metavar="PATH", help="mpich: libmpi.so or generic.json, whose tree is kept elsewhere."),
     ] = None,
+    max_groups: Annotated[
+        int, typer.Option("--max-groups", metavar="K", min=1, help="portfolio, hccl-config: the most process groups.")
+    ] = 4,
+    max_group_memory: Annotated[
+        str | None,
+        typer.Option("--max-group-memory", metavar="SIZE", help="The same: their memory together, on each rank."),
+    ] = None,
+    backend: BackendName = "native",
     db: Database = None,
 ) -> None:
     """Write the tuning table in another format.
@@ -58,14 +69,19 @@ def export(
     """
     from ..exchange import EXPORTERS
     from ..plan.plan import named
+    from ..units import parse_bytes
 
     exporter = named("format", to, EXPORTERS)
     settings = settings_with(db)
-    source = table_source(table, settings)
+    source = table_source(table, settings, backend)
     if source.why_shipped is not None:
         raise AutotuneError(f"there is no table to export: {source.why_shipped}", remedy="autotune run --quick")
-    trials = _trials(source.table, settings) if exporter.name == "hccl-env" else ()
-    request = _request(evidence, weights, channels, protocol, soc, base, trials)
+    trials = _trials(source.table, settings) if exporter.name in _OF_ALL_TIMES else ()
+    request = replace(
+        _request(evidence, weights, channels, protocol, soc, base, trials),
+        max_groups=max_groups,
+        max_group_memory_bytes=None if max_group_memory is None else parse_bytes(max_group_memory),
+    )
     exported = exporter.render(source.table, request)
     if output is None:
         show_text(exported.text)

@@ -9,14 +9,17 @@ import typer
 
 from ..errors import UsageError
 from ..units import format_bytes
+from .launched import on_every_rank
 from .options import AsJson, one_rank_count, without_password
 from .output import say, show, show_json, show_text, write_file
 
 if TYPE_CHECKING:
+    from ..launch import Job
     from ..settings import Settings
     from ..topology.graph import Topology
 
 
+@on_every_rank
 def probe(
     more: Annotated[
         list[Path] | None, typer.Argument(metavar="PATH...", help="More folders and files, after --from.")
@@ -37,6 +40,8 @@ def probe(
     as_json: AsJson = False,
     as_matrix: Annotated[bool, typer.Option("--matrix", help="Print the matrix of links, not the tree.")] = False,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the topology as an SVG file.")] = None,
+    *,
+    job: Job | None,
 ) -> None:
     """Read this host and measure between its cores.
 
@@ -45,34 +50,27 @@ def probe(
     """
     from ..probing import gather
 
-    topology: Topology | None
     if sources:
         _refuse("is about this host, and --from about others", save is not None, "--save")
         topology = gather([*sources, *(more or ())])
     else:
         _refuse("comes after --from", bool(more), "PATH")
-        topology = _probed(save=save, measure=not no_measure, backend=backend)
-    if topology is not None:
-        _show_topology(topology, as_json=as_json, as_matrix=as_matrix, svg=svg)
+        topology = _probed(job, save=save, measure=not no_measure, backend=backend)
+    _show_topology(topology, as_json=as_json, as_matrix=as_matrix, svg=svg)
 
 
 def _refuse(why: str, given: bool, what: str) -> None:
     if given:
-        raise UsageError(f"{what!r} {why}", remedy="see: autotune probe --help")
+        raise UsageError(f"{what!r} {why}", remedy="see the command's --help")
 
 
-def _probed(*, save: Path | None, measure: bool, backend: str) -> Topology | None:
-    """This host, alone or in its rank table or job; None on the ranks of a job that print nothing."""
+def _probed(job: Job | None, *, save: Path | None, measure: bool, backend: str) -> Topology:
+    """This host, alone or in its rank table or job."""
     from ..probing import probe as probe_host
     from ..settings import read
     from ..topology.recordings import save as save_recording
 
-    settings = read()
-    is_first = settings.rank in (None, 0)
-    said = say if is_first else lambda _: None
-    found = probe_host(settings, measure=measure, backend=backend, progress=said)
-    if not is_first:
-        return None
+    found = probe_host(read(), measure=measure, backend=backend, progress=say, job=job)
     if save is not None:
         say(f"recorded in {save_recording(found.recording, save)}")
     return found.cluster
@@ -103,6 +101,19 @@ def _show_topology(topology: Topology, *, as_json: bool, as_matrix: bool, svg: P
 
 
 def doctor(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="With --env: a start script, read and never run.")
+    ] = None,
+    env: Annotated[
+        bool, typer.Option("--env", help="Check HCCL's settings instead, in FILE or in this environment.")
+    ] = False,
+    soc: Annotated[
+        str | None, typer.Option("--soc", metavar="SOC", help="With --env: A2, A3, 910A, 950 or 310P; else probed.")
+    ] = None,
+    moe: Annotated[
+        str | None,
+        typer.Option("--moe", metavar="SHAPE", help="With --env: ranks=16,tokens=256,hidden=7168,experts=256,top_k=8."),
+    ] = None,
     ranks: Annotated[
         str | None, typer.Option("--ranks", metavar="N", help="The most ranks that will run here; else one a core.")
     ] = None,
@@ -110,8 +121,15 @@ def doctor(
 ) -> None:
     """Say what on this host would spoil a run.
 
-    Each finding has its remedy. The exit code is 1 if a run would fail.
+    Each finding has its remedy. The exit code is 1 if a run would fail. With --env, say which settings of HCCL are
+    wrong, hang or do nothing (docs/ascend.md).
     """
+    if env:
+        from .hccl import lint_settings
+
+        _refuse("is about this host, and --env about settings", ranks is not None, "--ranks")
+        return lint_settings(file, soc, moe, as_json=as_json)
+    _refuse("comes with --env", file is not None or soc is not None or moe is not None, "FILE, --soc or --moe")
     from ..doctor import Severity, diagnose
     from ..report.findings import findings_view
 
@@ -145,6 +163,11 @@ def _values_in_force(found: Settings) -> dict[str, str | None]:
     return {
         "AUTOTUNE_TABLE": found.table,
         "AUTOTUNE_DB": without_password(found.db),
+        "AUTOTUNE_TOKEN": None if found.token is None else "(set, not shown)",
+        "AUTOTUNE_EVIDENCE": found.plugin_evidence,
+        "AUTOTUNE_FINGERPRINT": found.plugin_fingerprint,
+        "AUTOTUNE_MPI": None if found.mpi is None else str(found.mpi),
+        "AUTOTUNE_NET_DEVICES": found.net_devices,
         "AUTOTUNE_DATA_DIR": str(found.data_dir),
         "AUTOTUNE_CACHE_DIR": str(found.cache_dir),
         "AUTOTUNE_RUNTIME_DIR": str(found.runtime_dir),
@@ -152,8 +175,10 @@ def _values_in_force(found: Settings) -> dict[str, str | None]:
         "AUTOTUNE_STAGING": format_bytes(found.staging_bytes),
         "AUTOTUNE_SYMMETRIC": format_bytes(found.symmetric_bytes),
         "AUTOTUNE_CHECK": str(int(found.check)),
+        "AUTOTUNE_SECRET": None if found.secret is None else "(set, not shown)",
         "RANK": None if found.rank is None else str(found.rank),
         "WORLD_SIZE": None if found.n_ranks is None else str(found.n_ranks),
         "LOCAL_RANK": None if found.local_rank is None else str(found.local_rank),
+        "LOCAL_WORLD_SIZE": None if found.n_local_ranks is None else str(found.n_local_ranks),
         "RANK_TABLE_FILE": None if found.rank_table is None else str(found.rank_table),
     }

@@ -15,7 +15,7 @@ from typing import Annotated, Never
 import typer
 
 from ..errors import AutotuneError, UsageError
-from . import algorithms, bench, export, host, imports, simulate, tables, tuning
+from . import advise, algorithms, bench, db, export, host, imports, page, plugin, serve, simulate, tables, tuning
 from .output import complain, show_text
 
 app = typer.Typer(
@@ -31,15 +31,22 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": tuning.run,
     "show": tables.show_table,
     "explain": tables.explain,
+    "report": page.report,
+    "serve": serve.serve,
     "export": export.export,
     "import": imports.import_,
+    "plugin": plugin.plugin,
     "bench": bench.bench,
     "simulate": simulate.simulate,
+    "advise": advise.advise,
     "algorithms": algorithms.algorithms,
     "settings": host.settings,
 }
+GROUPS: dict[str, typer.Typer] = {"db": db.app}
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
 
 # What typer raises for words that it cannot read. It keeps the class to itself, but not its subclass.
 _BadWords: type[Exception] = typer.BadParameter.__mro__[1]
@@ -101,11 +108,12 @@ def _drain_output() -> None:
 
 def _check_command(words: list[str]) -> None:
     """Name the nearest command; typer would name it in the middle of a sentence."""
-    if not words or words[0].startswith("-") or words[0] in COMMANDS:
+    names = [*COMMANDS, *GROUPS]
+    if not words or words[0].startswith("-") or words[0] in names:
         return
-    nearest = difflib.get_close_matches(words[0], COMMANDS, n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(words[0], names, n=1, cutoff=0.5)
     remedy = f"autotune {nearest[0]}" if nearest else "autotune --help"
-    raise UsageError(f"unknown command {words[0]!r}; the commands are {', '.join(COMMANDS)}", remedy=remedy)
+    raise UsageError(f"unknown command {words[0]!r}; the commands are {', '.join(names)}", remedy=remedy)
 
 
 def _usage(err: Exception, words: list[str]) -> tuple[str, str]:

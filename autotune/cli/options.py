@@ -40,7 +40,9 @@ Operation = Annotated[
 
 BackendName = Annotated[
     str,
-    typer.Option("--backend", metavar="NAME", help="What carries the messages: native, or torch.distributed: torch."),
+    typer.Option(
+        "--backend", metavar="NAME", help="What carries messages: native, torch, gloo, hccl, openmpi or mpich."
+    ),
 ]
 DeviceName = Annotated[
     str, typer.Option("--device", metavar="NAME", help="Where tensors of --backend torch are: cpu, npu or cuda.")

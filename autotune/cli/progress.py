@@ -76,9 +76,9 @@ class RunProgress:
 
 
 def _kind(progress: Progress) -> str:
-    from ..report.figures import kind_text, ranks_text
+    from ..report.figures import group_text, kind_text
 
-    return f"{kind_text(progress.problem.key)}, {ranks_text(progress.problem.key.n_ranks)}"
+    return f"{kind_text(progress.problem.key)}, {group_text(progress.problem.key)}"
 
 
 def _bar() -> Bar:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,10 +11,14 @@ from ..errors import UsageError
 from .options import AsJson, ElementType, Operation, settings_with
 from .output import say, show, show_json
 
+if TYPE_CHECKING:
+    from ..simulate import Subject
+
 
 def simulate(
     topology: Annotated[
-        str, typer.Option("--topology", metavar="MACHINE", help="A known machine, or a file of probe --json.")
+        str,
+        typer.Option("--topology", "--machine", metavar="MACHINE", help="A known machine, or a file of probe --json."),
     ],
     collective: Annotated[str, typer.Option("--collective", metavar="COLLECTIVE", help="Such as all_reduce.")],
     sizes: Annotated[str, typer.Option("--sizes", metavar="SIZES", help="Such as 8-64MiB or 4K,1M.")] = "1K-1GiB",
@@ -26,6 +31,12 @@ def simulate(
     scaling: Annotated[bool, typer.Option("--scaling", help="Print a table over 2, 4, 8 ... ranks.")] = False,
     dtype: ElementType = "float32",
     op: Operation = "sum",
+    backend: Annotated[
+        str, typer.Option("--backend", metavar="NAME", help="hccl: where its own choice is predicted to lose.")
+    ] = "native",
+    mode: Annotated[
+        str | None, typer.Option("--mode", metavar="MODE", help="With hccl: HCCL_OP_EXPANSION_MODE, such as AIV.")
+    ] = None,
     as_json: AsJson = False,
     output: Annotated[
         str | None, typer.Option("--output", metavar="TABLE", help="Write a tuning table of simulated rules, too.")
@@ -49,6 +60,11 @@ def simulate(
     if most < 2:
         raise UsageError("one rank has nobody to talk to", remedy="give --hosts or --ranks of 2 or more")
     counts = scaling_ranks(machine, most) if scaling else (most,)
+    if backend == "hccl":
+        _refuse("--output is not for --backend hccl", output is not None)
+        return _hccl(machine, collective, sizes, counts, mode, dtype, op, as_json=as_json)
+    _refuse(f"--backend {backend} is not native or hccl", backend != "native")
+    _refuse("--mode is for --backend hccl", mode is not None)
     predictions = predict(
         machine, parse_collective(collective), parse_sizes(sizes), counts, dtype=parse_dtype(dtype), op=parse_op(op)
     )
@@ -59,3 +75,42 @@ def simulate(
         show_json(simulation_document(machine.title, predictions))
     else:
         show((scaling_view if scaling else simulation_view)(machine.title, predictions))
+
+
+def _refuse(why: str, given: bool) -> None:
+    if given:
+        raise UsageError(why, remedy="see: autotune simulate --help")
+
+
+def _hccl(
+    machine: Subject,
+    collective: str,
+    sizes: str,
+    counts: Sequence[int],
+    mode: str | None,
+    dtype: str,
+    op: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Where HCCL's own choice is predicted to lose."""
+    from ..plan import parse_collective
+    from ..plan.plan import parse_dtype, parse_op
+    from ..report.hccl_simulation import hccl_document, hccl_view
+    from ..simulate import simulate_hccl
+    from ..units import parse_sizes
+
+    predictions = simulate_hccl(
+        machine,
+        parse_collective(collective),
+        parse_sizes(sizes),
+        counts,
+        mode=mode,
+        dtype=parse_dtype(dtype),
+        op=parse_op(op),
+    )
+    shown = "its own mode" if mode is None else mode
+    if as_json:
+        show_json(hccl_document(machine.title, shown, predictions))
+    else:
+        show(hccl_view(machine.title, shown, predictions))

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import UsageError
+from .advise import job_calls
+from .launched import on_every_rank
 from .options import AsJson, BackendName, Database, DeviceName, settings_with, without_password
 from .output import say, show, show_json, text_width
 from .progress import RunProgress
+from .rechecking import confirm_rules
+from .step import step_document, step_total, step_view
 
 if TYPE_CHECKING:
-    from ..plan import Plan
+    from ..launch import Job
+    from ..plan import Plan, Workload
     from ..report.outcome import Outcome
     from ..run import RunResult
     from ..settings import Settings
+    from ..tune import Sampler
 
 _GOES_ON = "the same command goes on from there"
 
 
+@on_every_rank
 def run(
     plan: Annotated[
         str | None, typer.Argument(metavar="PLAN.yaml", help="What to measure; else the default plan.")
@@ -53,16 +61,61 @@ def run(
     budget: Annotated[
         str | None, typer.Option("--budget", metavar="TIME", help="The most time for measuring, such as 90s or 2m.")
     ] = None,
+    until_converged: Annotated[
+        bool, typer.Option("--until-converged", help="Measure on until no decision is open, however long it takes.")
+    ] = False,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Nine race rounds of every config: the reference, slow.")
+    ] = False,
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            "--sampler",
+            metavar="NAME",
+            help="The search: model (the default), model-tpe, tpe, gp, random, coarse or grid.",
+        ),
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(
+            "--workload", metavar="FILE", help="YAML or CSV of a job's calls: measure these, by what they cost it."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="Or the calls of this model's step, as autotune advise lists."),
+    ] = None,
+    tensor_parallel: Annotated[
+        int | None, typer.Option("--tensor-parallel", metavar="N", min=1, help="With --model: ranks that share layers.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option("--batch", metavar="B", min=1, help="With --model: sequences of a step; else 1.")
+    ] = None,
+    sequence: Annotated[
+        int | None, typer.Option("--sequence", metavar="S", min=1, help="With --model: tokens of each; else 2048.")
+    ] = None,
+    phase: Annotated[
+        str | None,
+        typer.Option("--phase", metavar="PHASE", help="With --model: prefill, decode (the default) or train."),
+    ] = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Measure the rules of the table again, and say which still hold.")
+    ] = False,
     backend: BackendName = "native",
     device: DeviceName = "cpu",
     db: Database = None,
     table: Annotated[
-        str | None, typer.Option("--table", metavar="PATH", help="Write the table to this file, too.")
+        str | None,
+        typer.Option(
+            "--table", metavar="PATH", help="Write the table to this file, too. With --confirm: the table to confirm."
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be measured, and measure nothing.")
     ] = False,
     as_json: AsJson = False,
+    *,
+    job: Job | None,
 ) -> None:
     """Measure collectives and write this host's tuning table.
 
@@ -70,11 +123,34 @@ def run(
     given again. The table stands where select() finds it.
     """
     from ..report.outcome import outcome_document, outcome_view
-    from ..run import run_plan
+    from ..run import plan_of_job, run_plan
 
     settings = settings_with(db)
+    if confirm:
+        planned = (plan, collective, sizes, ranks, memory, max_error, sampler, model)
+        if quick or exhaustive or until_converged or dry_run or any(word is not None for word in planned):
+            raise UsageError(
+                "--confirm measures what the table has, and takes no plan",
+                remedy="give it with --budget, --workload, --table, --backend and --db only",
+            )
+        return confirm_rules(
+            settings,
+            table,
+            backend,
+            device,
+            budget=budget,
+            workload=workload,
+            command=_typed(sys.argv),
+            as_json=as_json,
+        )
     chosen = _plan(plan, quick=quick, collective=collective, sizes=sizes, ranks=ranks, memory=memory, budget=budget)
+    calls = job_calls(workload, model, tensor_parallel, batch, sequence, phase)
+    chosen = _searched(chosen, exhaustive=exhaustive, calls=calls, given=(plan, sizes, ranks, collective))
     chosen = _with_error_budget(chosen, max_error, data, distribution)
+    chosen = chosen if plan is not None else _types_of(backend, chosen)
+    search = _sampler(sampler, exhaustive=exhaustive)
+    if job is not None:
+        chosen = plan_of_job(chosen, job, ranks_given=ranks is not None or plan is not None)
     if dry_run:
         return _show_plan(chosen, settings, backend, device, as_json=as_json)
     try:
@@ -86,17 +162,22 @@ def run(
                 backend=backend,
                 device=device,
                 copy_to=None if table is None else Path(table),
+                sampler=search,
+                converge=until_converged,
                 said=progress.said,
                 progress=progress.measuring,
+                job=job,
             )
     except KeyboardInterrupt:
         say(f"interrupted; {_GOES_ON}")
         raise typer.Exit(130) from None
     outcome = _outcome(chosen, result)
+    total = step_total(chosen.weights(result.session.backend) or {}, result.decided)
     if as_json:
-        show_json(outcome_document(outcome))
+        facts = {"cells_undecided": len(result.report.undecided), "step": step_document(total)}
+        show_json(outcome_document(outcome) | facts)
     else:
-        show(outcome_view(outcome, text_width()))
+        show(outcome_view(outcome, text_width()), *step_view(total))
     if result.interrupted:
         say(f"interrupted; {_GOES_ON}")
         raise typer.Exit(130)
@@ -125,10 +206,43 @@ def _plan(
     return base.override(
         collectives=[parse_collective(word) for word in collective or ()],
         sizes=None if sizes is None else parse_sizes(sizes),
+        refine="-" in (sizes or ""),
         ranks=None if ranks is None else parse_ranks(ranks),
         memories=[parse_memory(word) for word in memory or ()],
         budget_s=None if budget is None else parse_duration(budget),
     )
+
+
+def _searched(
+    plan: Plan, *, exhaustive: bool, calls: Workload | None, given: tuple[str | list[str] | None, ...]
+) -> Plan:
+    from ..measure import EXHAUSTIVE
+
+    if calls is not None and any(word is not None for word in given):
+        raise UsageError(
+            "--workload and --model say what is measured, and so do a plan, --collective, --sizes and --ranks",
+            remedy="leave those out, or write the calls into a workload",
+        )
+    return plan.override(effort=EXHAUSTIVE if exhaustive else None, workload=calls)
+
+
+def _sampler(word: str | None, *, exhaustive: bool) -> Sampler:
+    from ..plan import named
+    from ..tune import Sampler
+
+    if exhaustive and word not in (None, Sampler.GRID.value):
+        raise UsageError(f"--exhaustive measures everything, and --sampler {word} does not", remedy="leave one out")
+    if word is None:
+        return Sampler.GRID if exhaustive else Sampler.MODEL
+    return named("sampler", word, {sampler.value: sampler for sampler in Sampler})
+
+
+def _types_of(backend: str, plan: Plan) -> Plan:
+    """The default plan's element types, as far as the backend has them; a plan file's are the user's."""
+    from ..backends.mpi_knobs import DTYPES
+    from ..backends.mpi_program import KINDS
+
+    return replace(plan, dtypes=tuple(d for d in plan.dtypes if d in DTYPES)) if backend in KINDS else plan
 
 
 def _with_error_budget(plan: Plan, max_error: float | None, data: str | None, distribution: str | None) -> Plan:
@@ -180,6 +294,12 @@ def _show_plan(plan: Plan, settings: Settings, backend: str, device: str, *, as_
         show(listing(rows))
 
 
+def _sizes(plan: Plan, result: RunResult) -> tuple[int, ...]:
+    """Those of the plan or the workload, and the ones between them that were measured."""
+    planned = plan.sizes if plan.workload is None else tuple(call.message_bytes for call in plan.workload.calls)
+    return tuple(sorted({*planned, *(problem.message_bytes for problem in result.report.between)}))
+
+
 def _outcome(plan: Plan, result: RunResult) -> Outcome:
     from ..report.outcome import Outcome
 
@@ -193,7 +313,7 @@ def _outcome(plan: Plan, result: RunResult) -> Outcome:
         database=result.database,
         table=None if result.path is None else str(result.path),
         table_digest=result.table.digest,
-        sizes=plan.sizes,
+        sizes=_sizes(plan, result),
         keys=tuple(dict.fromkeys(problem.key for problem in plan.problems(result.session.backend))),
         verdicts=result.decided,
         failed=report.failed,

@@ -3,7 +3,8 @@
 timing     the backend's contract, timings and failures
 exact      inputs whose right answer is exact
 bandwidth  algbw and busbw
-paired     medians, paired ratios, intervals and the test that a winner must pass
+paired     medians, paired ratios, intervals
+sequential the test that a winner must pass, which may be looked at again; the bound of the races
 racing     who leads, who is out, and the effort of a run
 
 Importing this loads the standard library only; the functions that judge import scipy.stats when they are called.
@@ -22,14 +23,15 @@ from .paired import (
     Interval,
     median_interval,
     paired_ratio,
-    significantly_faster,
 )
-from .racing import EFFORTS, NORMAL, QUICK, THOROUGH, Effort, Race, clearly_worse, leader, race_of, survivors
+from .racing import EFFORTS, EXHAUSTIVE, NORMAL, QUICK, THOROUGH, Effort, Race, leader, race_of, scores, survivors
+from .sequential import Standing, last_look, look_with, rounds_at, sequential_ratio, standing
 from .timing import Backend, Failure, Outcome, Timing, batch_calls
 
 __all__ = [
     "ALPHA",
     "EFFORTS",
+    "EXHAUSTIVE",
     "MIN_GAIN",
     "MIN_ROUNDS",
     "NORMAL",
@@ -43,17 +45,22 @@ __all__ = [
     "Interval",
     "Outcome",
     "Race",
+    "Standing",
     "Timing",
     "algbw_gb_per_s",
     "batch_calls",
     "busbw_factor",
     "busbw_gb_per_s",
-    "clearly_worse",
     "exact_modulus",
+    "last_look",
     "leader",
+    "look_with",
     "median_interval",
     "paired_ratio",
     "race_of",
-    "significantly_faster",
+    "rounds_at",
+    "scores",
+    "sequential_ratio",
+    "standing",
     "survivors",
 ]

@@ -6,26 +6,29 @@ Out: `Problem` values in the order in which they are measured, and a digest by w
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from ..errors import UsageError
-from ..measure import EFFORTS, MIN_ROUNDS, NORMAL, QUICK, Effort
+from ..measure import NORMAL, QUICK, Effort
 from ..types import Collective, DType, Memory, Problem, ReduceOp, RuleKey, round_up_message
 from ..units import parse_sizes
+from .words import named as named  # the commands take the words from here
+from .words import parse_collective as parse_collective
+from .words import parse_dtype as parse_dtype
+from .words import parse_effort as parse_effort
+from .words import parse_memory as parse_memory
+from .words import parse_op as parse_op
+from .words import parse_rounds as parse_rounds
+from .workload import Workload
 
 MAX_CELLS = 100_000
-MAX_ROUNDS = 1000
 COLLECTIVES = (Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.REDUCE_SCATTER, Collective.BROADCAST)
 DTYPES = (DType.FLOAT32, DType.BFLOAT16)
 QUICK_BUDGET_S = 45.0
-
-Word = TypeVar("Word")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,9 @@ class Plan:
         memories: where the buffers lie.
         budget_s: seconds for the whole run; None: as long as it takes.
         effort: rounds and limits of a cell.
+        refine: whether sizes between these are measured too, where the best config changes.
+        placements: ranks on each host, ascending, of every group that is measured; those of one host alone where empty.
+        workload: what a job calls; its calls are the cells then, in place of collectives x sizes x ranks x types.
         max_error: the error budget of collectives that compute, relative to the norm; None for lossless.
         data: what they are measured on then (`backends.data.data_word`); None without a budget.
 
@@ -55,6 +61,9 @@ class Plan:
     memories: tuple[Memory, ...] = (Memory.PRIVATE,)
     budget_s: float | None = None
     effort: Effort = NORMAL
+    refine: bool = False
+    workload: Workload | None = None
+    placements: tuple[tuple[int, ...], ...] = ()
     max_error: float | None = None
     data: str | None = None
 
@@ -96,6 +105,9 @@ class Plan:
             "op": self.op.value,
             **({"memories": [m.value for m in self.memories]} if self.memories != (Memory.PRIVATE,) else {}),
             **({"max_error": self.max_error, "data": self.data} if self.max_error is not None else {}),
+            "refine": self.refine,
+            **({"placements": self.placements} if self.placements else {}),
+            **({"workload": sorted({call.canonical for call in self.workload.calls})} if self.workload else {}),
             "effort": {name: getattr(self.effort, name) for name in Effort.__slots__},
         }
         return json.dumps(words, sort_keys=True)
@@ -110,22 +122,32 @@ class Plan:
         *,
         collectives: Sequence[Collective] | None = None,
         sizes: Sequence[int] | None = None,
+        refine: bool = False,
         ranks: Sequence[int] | None = None,
         memories: Sequence[Memory] | None = None,
         budget_s: float | None = None,
         max_error: float | None = None,
         data: str | None = None,
+        effort: Effort | None = None,
+        workload: Workload | None = None,
     ) -> Plan:
-        """The plan with what the command line says instead; None leaves a list as it is."""
+        """The plan with what the command line says instead; None leaves a list as it is.
+
+        Args:
+            refine: of the sizes that are given.
+        """
         return replace(
             self,
             collectives=tuple(dict.fromkeys(collectives)) if collectives else self.collectives,
             sizes=tuple(sorted(set(sizes))) if sizes else self.sizes,
+            refine=refine if sizes else self.refine and workload is None,
             ranks=tuple(sorted(set(ranks))) if ranks else self.ranks,
             memories=tuple(dict.fromkeys(memories)) if memories else self.memories,
             budget_s=self.budget_s if budget_s is None else budget_s,
             max_error=self.max_error if max_error is None else max_error,
             data=self.data if data is None else data,
+            effort=effort or self.effort,
+            workload=workload or self.workload,
         )
 
     def problems(self, backend: str = "native") -> tuple[Problem, ...]:
@@ -133,33 +155,51 @@ class Plan:
 
         Sizes are rounded up to whole elements on every rank; those that become equal are one cell.
         """
-        cells: dict[Problem, None] = {}
-        for n_ranks, collective, memory in itertools.product(self.ranks, self.collectives, self.memories):
-            for dtype in self._dtypes(collective):
+        return tuple(self._calls(backend))
+
+    def weights(self, backend: str = "native") -> Mapping[Problem, float] | None:
+        """How often a step of the job makes the call of each cell; None where nothing is known of the job."""
+        return None if self.workload is None else self._calls(backend)
+
+    def _calls(self, backend: str) -> dict[Problem, float]:
+        cells: dict[Problem, float] = {}
+        for collective, memory, dtype, size, n_ranks, calls in self._cells():
+            for placement in [own for own in self.placements if sum(own) == n_ranks] or [(n_ranks,)]:
                 key = RuleKey(
                     backend=backend,
                     collective=collective,
                     dtype=dtype,
                     op_class=self.op.op_class if collective.computes else None,
                     n_ranks=n_ranks,
-                    placement=(n_ranks,),
+                    placement=placement,
                     memory=memory,
                     max_error=self.max_error if collective.computes else None,
                 )
-                itemsize = dtype.itemsize if dtype else 1
-                for size in self.sizes:
-                    rounded = round_up_message(collective, size, n_ranks, itemsize)
-                    cells[Problem(key=key, message_bytes=rounded)] = None
-        return tuple(cells)
+                rounded = round_up_message(collective, size, n_ranks, dtype.itemsize if dtype else 1)
+                problem = Problem(key=key, message_bytes=rounded)
+                cells[problem] = cells.get(problem, 0.0) + calls
+        if not self.placements:
+            return cells
+        # One placement after another, since each starts ranks of its own.
+        return dict(sorted(cells.items(), key=lambda cell: (cell[0].key.n_ranks, len(cell[0].key.placement))))
+
+    def _cells(self) -> Iterator[tuple[Collective, Memory, DType | None, int, int, float]]:
+        if self.workload is not None:
+            for call, memory in itertools.product(self.workload.by_ranks(), self.memories):
+                yield call.collective, memory, call.key_dtype, call.message_bytes, call.n_ranks, call.calls_per_step
+            return
+        for n_ranks, collective, memory in itertools.product(self.ranks, self.collectives, self.memories):
+            for dtype, size in itertools.product(self._dtypes(collective), self.sizes):
+                yield collective, memory, dtype, size, n_ranks, 1.0
 
     def _dtypes(self, collective: Collective) -> tuple[DType | None, ...]:
         return self.dtypes if collective.computes else (None,)
 
 
 def default_plan(n_cores: int) -> Plan:
-    """Four collectives from 8 B to 64 MiB with 2 ranks, one a core, and two a core."""
+    """Four collectives from 8 B to 64 MiB, and sizes between where needed, with 2 ranks, one a core, and two a core."""
     ranks = tuple(sorted({2, n_cores, 2 * n_cores} - {1}))
-    return Plan(collectives=COLLECTIVES, sizes=parse_sizes("8-64MiB"), ranks=ranks)
+    return Plan(collectives=COLLECTIVES, sizes=parse_sizes("8-64MiB"), ranks=ranks, refine=True)
 
 
 def quick_plan(n_cores: int) -> Plan:
@@ -172,61 +212,3 @@ def quick_plan(n_cores: int) -> Plan:
         budget_s=QUICK_BUDGET_S,
         effort=QUICK,
     )
-
-
-def parse_collective(text: str) -> Collective:
-    """``"all_reduce"`` -> Collective.ALL_REDUCE.
-
-    Raises:
-        UsageError: an unknown word; names the nearest right one.
-    """
-    return named("collective", text, {c.value: c for c in Collective})
-
-
-def parse_dtype(text: str) -> DType:
-    """``"float32"`` -> DType.FLOAT32; raises like `parse_collective`."""
-    return named("dtype", text, {d.value: d for d in DType})
-
-
-def parse_op(text: str) -> ReduceOp:
-    """``"sum"`` -> ReduceOp.SUM; raises like `parse_collective`."""
-    return named("op", text, {op.value: op for op in ReduceOp})
-
-
-def parse_memory(text: str) -> Memory:
-    """``"symmetric"`` -> Memory.SYMMETRIC; raises like `parse_collective`."""
-    return named("memory", text, {memory.value: memory for memory in Memory})
-
-
-def parse_effort(text: str) -> Effort:
-    """``"normal"`` -> NORMAL; raises like `parse_collective`."""
-    return named("effort", text, EFFORTS)
-
-
-def parse_rounds(text: str) -> int:
-    """``"15"`` -> 15 paired rounds.
-
-    Raises:
-        UsageError: not a whole number from 9 to 1000.
-    """
-    value = int(text) if text.isascii() and text.isdigit() and len(text) <= 4 else 0
-    if not MIN_ROUNDS <= value <= MAX_ROUNDS:
-        raise UsageError(
-            f"rounds {text!r} is not a whole number from {MIN_ROUNDS} to {MAX_ROUNDS}",
-            remedy=f"write rounds: {MIN_ROUNDS} or more; fewer cannot tell a winner from noise",
-        )
-    return value
-
-
-def named(kind: str, word: str, allowed: Mapping[str, Word]) -> Word:
-    """The value called `word`.
-
-    Raises:
-        UsageError: there is none; lists the words, and the remedy names the nearest.
-    """
-    if word in allowed:
-        return allowed[word]
-    nearest = difflib.get_close_matches(word.lower(), allowed, n=1, cutoff=0.5)
-    words = ", ".join(allowed)
-    remedy = f"write {nearest[0]}" if nearest else f"write one of {words}"
-    raise UsageError(f"unknown {kind} {word!r}; the words are {words}", remedy=remedy)

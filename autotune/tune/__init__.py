@@ -1,14 +1,34 @@
-"""The tuning loop: ask for configs, measure them in rounds, store every round. Later the only optuna.
+"""The tuning loop: ask for configs, measure them in rounds, store every round. The only optuna.
 
-proposer  what to try next, behind an ask/tell Protocol
-budget    seconds, shared out over cells
-cell      one problem: race, then confirm
-loop      all problems of a plan, and the report
+samplers   the searches by name
+proposer   what to try next, behind an ask/tell Protocol; optuna_proposer is Optuna's
+knowledge  forecasts, from the cost model (pricing) and what was measured elsewhere (history)
+budget     seconds, shared out over cells
+cell       one problem: race, then confirm
+sizes      which sizes between the planned ones are worth measuring
+loop       all problems of a plan, and the report
+recheck    whether the rules of a table still hold
 """
 
 from __future__ import annotations
 
+from .knowledge import Knowledge, Pricing
 from .loop import Interrupted, Progress, TuneReport, tune
-from .proposer import GridProposer, Proposer, ProposerFor
+from .pricing import pricing_of
+from .proposer import Proposer, ProposerFor, Scope
+from .samplers import Sampler, proposer_for
 
-__all__ = ["GridProposer", "Interrupted", "Progress", "Proposer", "ProposerFor", "TuneReport", "tune"]
+__all__ = [
+    "Interrupted",
+    "Knowledge",
+    "Pricing",
+    "Progress",
+    "Proposer",
+    "ProposerFor",
+    "Sampler",
+    "Scope",
+    "TuneReport",
+    "pricing_of",
+    "proposer_for",
+    "tune",
+]

@@ -1,12 +1,13 @@
 """Seconds, shared out over the cells that are still to be measured. Pure but for the clock that it is given.
 
-A cell's share follows the bytes that it moves, since time does; what a cell leaves over goes to those after it. The
-budget is kept to within one round: nothing that is being measured is cut off.
+A cell's share follows the bytes that it moves, since time does, and the time that a job spends in it, where that is
+known; what a cell leaves over goes to those after it, and at last to what is still open. The budget is kept to within
+one round: nothing that is being measured is cut off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..types import Problem
 
@@ -18,13 +19,24 @@ class Budget:
         seconds: None for as long as it takes.
         clock: monotonic seconds.
         cells: what is to be measured, in order.
+        calls: of each cell in a step of the job; None where all count alike.
+        reserve: the part that is kept for what comes after these cells.
     """
 
-    def __init__(self, seconds: float | None, clock: Callable[[], float], cells: Sequence[Problem]) -> None:
+    def __init__(
+        self,
+        seconds: float | None,
+        clock: Callable[[], float],
+        cells: Sequence[Problem],
+        *,
+        calls: Mapping[Problem, float] | None = None,
+        reserve: float = 0.0,
+    ) -> None:
         self._clock = clock
         self._start_s = clock()
         self._end_s = None if seconds is None else self._start_s + seconds
-        self._weights = [_weight(cell) for cell in cells]
+        self._reserve_s = 0.0 if seconds is None else reserve * seconds
+        self._weights = _weights(cells, calls)
         self._n_begun = 0
         self._cell_end_s: float | None = None
 
@@ -46,8 +58,14 @@ class Budget:
         """Give the next cell its share of what is left."""
         if self._end_s is not None:
             now_s, ahead = self._clock(), self._weights[self._n_begun :]
-            self._cell_end_s = now_s + (self._end_s - now_s) * ahead[0] / sum(ahead)
+            left_s = max(0.0, self._end_s - self._reserve_s - now_s)
+            self._cell_end_s = now_s + left_s * ahead[0] / sum(ahead)
         self._n_begun += 1
+
+    def begin_rest(self) -> None:
+        """The cells are through: whoever measures on may use all that is left."""
+        self._cell_end_s = self._end_s
+        self._n_begun = len(self._weights)
 
     def expected_left_s(self) -> float | None:
         """Seconds to the end at the pace so far, counting the cell at hand as untouched; None before it can be said."""
@@ -57,6 +75,16 @@ class Budget:
         return max(0.0, min(known)) if known else None
 
 
-def _weight(cell: Problem) -> float:
+def cost(cell: Problem) -> float:
     """A call costs about the same up to some hundred KiB, and then grows with the bytes of all ranks."""
     return 1.0 + cell.message_bytes * cell.key.n_ranks / (1 << 20)
+
+
+def _weights(cells: Sequence[Problem], calls: Mapping[Problem, float] | None) -> list[float]:
+    """Half by what a cell costs to measure, half by what it costs the job."""
+    costs = [cost(cell) for cell in cells]
+    if calls is None or not cells:
+        return costs
+    spent = [calls.get(cell, 0.0) * one for cell, one in zip(cells, costs, strict=True)]
+    mean = sum(spent) / len(spent)
+    return [one * (0.5 + 0.5 * (share / mean if mean else 1.0)) for one, share in zip(costs, spent, strict=True)]

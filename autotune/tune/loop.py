@@ -1,21 +1,37 @@
-"""All cells of a plan, in order, until they are done or the time is out.
+"""All cells of a plan, then the sizes between them, then what is still open, until all is done or the time is out.
 
 In:  problems, a backend, a store with an open session, an effort, a budget.
 Out: a `TuneReport`; everything measured is in the store, from which distil makes the table.
+
+Three passes, each a function of what the store holds, so that a run that was killed goes on where it was:
+
+    planned   every problem, in order: race and confirm (cell)
+    between   sizes that halve a crossover between neighbouring winners (sizes), until all are narrow
+    open      more confirm rounds where the decision may cost most, look by look (measure.sequential)
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..db import CellState, Session, TrialStore
+from ..distil import Verdict
 from ..measure import NORMAL, Backend, Effort
 from ..types import Phase, Problem, Trial, TrialState
 from .budget import Budget
-from .cell import Bench, Cell, OutOfTime
-from .proposer import GridProposer, ProposerFor
+from .cell import Cell
+from .knowledge import Knowledge
+from .pricing import unpriced
+from .proposer import ModelProposer, ProposerFor
+from .rounds import Bench, OutOfTime
+from .sizes import neighbours, next_sizes
+
+CONVERGED_ROUNDS = 116
+"""Paired rounds after which a decision that is still open stays so: the difference is too small to matter."""
+_RESERVE = 0.25  # of the budget, for the sizes between the planned ones
+_OTHER_RANKS = 0.5  # starting other ranks costs; a cell that needs them has to be worth it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +62,8 @@ class TuneReport:
         measured: decided, in this run or before an interruption.
         failed: no decision possible: the default, or every config, gave no right answer.
         not_measured: the time was out; the same command goes on with them.
+        between: sizes that were not planned, decided to find where the best config changes.
+        undecided: where more rounds might still show a config to be faster than the default, which stays until then.
         failures: trials that ended in another state than OK; not those of lossy configs that were off by too much.
     """
 
@@ -54,6 +72,8 @@ class TuneReport:
     not_measured: tuple[Problem, ...]
     failures: tuple[Trial, ...]
     elapsed_s: float
+    between: tuple[Problem, ...] = ()
+    undecided: tuple[Problem, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -78,7 +98,11 @@ def tune(
     budget_s: float | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
-    proposer_for: ProposerFor = GridProposer,
+    proposer_for: ProposerFor = ModelProposer,
+    knowledge: Knowledge | None = None,
+    refine: bool = False,
+    converge: bool = False,
+    calls: Mapping[Problem, float] | None = None,
     seed: int = 0,
 ) -> TuneReport:
     """Measure every problem that the session is not through with, and finish the session once there is none left.
@@ -87,56 +111,44 @@ def tune(
     and the same call on the same session goes on after the last one that was stored.
 
     A budget cuts races first (fewer candidates stay), then steady rounds and the confirm rounds above nine. A cell that
-    would not get nine is left for the next run, and the report says so. The budget is passed by one round at most.
+    would not get nine is left for the next run, and the report says so. The budget is passed by one round at most. What
+    the cells leave over goes to sizes between them and to open decisions.
 
     Args:
-        seed: of the order inside rounds.
+        knowledge: what is known before; None for nothing, not even prices.
+        refine: whether to measure sizes between the planned ones, where winners change.
+        converge: measure on until no decision is open, or its rounds have reached `CONVERGED_ROUNDS`.
+        calls: how often a step of the job makes the call of each problem; None where all count alike.
+        seed: of the order inside rounds, and of searches that draw lots.
 
     Raises:
         Interrupted: a KeyboardInterrupt with the partial report.
         AutotuneError: from the backend or the store, when they cannot go on.
     """
-    states = store.done_cells(session.session_id)
-    cells = tuple(dict.fromkeys(problems))
-    waiting = [cell for cell in cells if cell not in states]
-    budget = Budget(budget_s, clock, waiting)
-
-    def observe(problem: Problem, phase: Phase, number: int, n_configs: int) -> None:
-        progress(
-            Progress(
-                problem=problem,
-                phase=phase,
-                round=number,
-                n_configs=n_configs,
-                cells_done=sum(cell in states for cell in cells),
-                cells_total=len(cells),
-                elapsed_s=budget.elapsed_s,
-                left_s=budget.expected_left_s(),
-            )
-        )
-
-    bench = Bench(
+    run = _Run(
+        problems,
         backend=backend,
         store=store,
-        session_id=session.session_id,
+        session=session,
         effort=effort,
-        seed=seed,
-        budget=budget,
+        budget_s=budget_s,
+        progress=progress,
+        clock=clock,
         proposer_for=proposer_for,
-        observe=observe,
+        knowledge=knowledge or Knowledge(unpriced, backend.default),
+        refine=refine,
+        calls=calls,
+        seed=seed,
     )
     try:
-        for problem in waiting:
-            budget.begin_cell()
-            stored = store.trials(session_id=session.session_id, problem=problem)
-            try:
-                states[problem] = Cell(problem, bench, stored).run()
-            except OutOfTime:
-                continue
+        run.planned()
+        if refine:
+            run.between()
+        run.open(CONVERGED_ROUNDS if converge else effort.most_rounds)
     except KeyboardInterrupt as stop:
         store.interrupt_session(session.session_id)
-        raise Interrupted(_report(cells, states, store, session, budget)) from stop
-    report = _report(cells, states, store, session, budget)
+        raise Interrupted(run.report()) from stop
+    report = run.report()
     if report.complete:
         store.finish_session(session.session_id)
     else:
@@ -144,21 +156,149 @@ def tune(
     return report
 
 
-def _report(
-    cells: Sequence[Problem],
-    states: dict[Problem, CellState],
-    store: TrialStore,
-    session: Session,
-    budget: Budget,
-) -> TuneReport:
-    trials = store.trials(session_id=session.session_id)
-    return TuneReport(
-        measured=tuple(cell for cell in cells if states.get(cell) is CellState.DONE),
-        failed=tuple(cell for cell in cells if states.get(cell) is CellState.FAILED),
-        not_measured=tuple(cell for cell in cells if cell not in states),
-        failures=tuple(trial for trial in trials if trial.state is not TrialState.OK and not _over_budget(trial)),
-        elapsed_s=budget.elapsed_s,
-    )
+class _Run:
+    """The state of `tune`, all of it a copy of what the store holds."""
+
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        *,
+        backend: Backend,
+        store: TrialStore,
+        session: Session,
+        effort: Effort,
+        budget_s: float | None,
+        progress: Callable[[Progress], None],
+        clock: Callable[[], float],
+        proposer_for: ProposerFor,
+        knowledge: Knowledge,
+        refine: bool,
+        calls: Mapping[Problem, float] | None,
+        seed: int,
+    ) -> None:
+        self._store, self._session = store, session
+        self._calls, self._progress = calls, progress
+        self._states = store.done_cells(session.session_id)
+        self._cells = tuple(dict.fromkeys(problems))
+        self._waiting = [cell for cell in self._cells if cell not in self._states]
+        self._budget = Budget(budget_s, clock, self._waiting, calls=calls, reserve=_RESERVE if refine else 0.0)
+        self._knowledge = knowledge
+        self._verdicts: dict[Problem, Verdict] = {}
+        self._bench = Bench(
+            backend=backend,
+            store=store,
+            session_id=session.session_id,
+            effort=effort,
+            seed=seed,
+            budget=self._budget,
+            proposer_for=proposer_for,
+            knowledge=knowledge,
+            observe=self._observe,
+        )
+        for problem in self._states:
+            self._learn(problem, self._cell(problem))
+
+    def planned(self) -> None:
+        """Every problem of the plan."""
+        for problem in self._waiting:
+            self._budget.begin_cell()
+            self._measure(problem)
+        self._budget.begin_rest()
+
+    def between(self) -> None:
+        """The sizes between, one after the other, since each decides whether the next is needed."""
+        left_out: set[Problem] = set()
+        ranks = 0
+        while True:
+            failed = {problem for problem, state in self._states.items() if state is CellState.FAILED}
+            wanted = [p for p in next_sizes(self._verdicts, failed) if p not in left_out and p not in self._states]
+            if not wanted:
+                return
+            problem = next((p for p in wanted if p.key.n_ranks == ranks), wanted[0])
+            ranks = problem.key.n_ranks
+            if not self._measure(problem):
+                left_out.add(problem)
+
+    def open(self, most_rounds: int) -> None:
+        """More rounds for what is still open, the most that may be lost first."""
+        left_out: set[Problem] = set()
+        ranks = 0
+        while True:
+            stakes = {p: self._stake(p) for p in self._verdicts if p not in left_out and self._is_open(p, most_rounds)}
+            if not stakes:
+                return
+            worth = {p: stake * (1.0 if p.key.n_ranks == ranks else _OTHER_RANKS) for p, stake in stakes.items()}
+            problem = max(worth, key=lambda p: worth[p])
+            ranks = problem.key.n_ranks
+            cell = self._cell(problem)
+            before = self._verdicts[problem]
+            try:
+                cell.extend()
+            except OutOfTime:
+                left_out.add(problem)
+            self._learn(problem, cell)
+            if self._verdicts.get(problem) == before:
+                left_out.add(problem)
+
+    def report(self) -> TuneReport:
+        trials = self._store.trials(session_id=self._session.session_id)
+        states, planned = self._states, set(self._cells)
+        return TuneReport(
+            measured=tuple(cell for cell in self._cells if states.get(cell) is CellState.DONE),
+            failed=tuple(cell for cell in self._cells if states.get(cell) is CellState.FAILED),
+            not_measured=tuple(cell for cell in self._cells if cell not in states),
+            failures=tuple(trial for trial in trials if trial.state is not TrialState.OK and not _over_budget(trial)),
+            elapsed_s=self._budget.elapsed_s,
+            between=tuple(p for p, state in states.items() if p not in planned and state is CellState.DONE),
+            undecided=tuple(problem for problem, verdict in self._verdicts.items() if verdict.at_stake > 0.0),
+        )
+
+    def _measure(self, problem: Problem) -> bool:
+        """Race and confirm one cell; False if the time does not reach to its end."""
+        cell = self._cell(problem)
+        try:
+            self._states[problem] = cell.run()
+        except OutOfTime:
+            return False
+        self._learn(problem, cell)
+        return True
+
+    def _cell(self, problem: Problem) -> Cell:
+        stored = self._store.trials(session_id=self._session.session_id, problem=problem)
+        beside = [verdict.config for verdict in neighbours(problem, self._verdicts.values())]
+        return Cell(problem, self._bench, stored, beside=beside)
+
+    def _learn(self, problem: Problem, cell: Cell) -> None:
+        self._knowledge.learn(cell.trials)
+        verdict = cell.verdict
+        if verdict is not None:
+            self._verdicts[problem] = verdict
+            self._knowledge.won(problem, verdict.config)
+
+    def _is_open(self, problem: Problem, most_rounds: int) -> bool:
+        gain = self._verdicts[problem].challenger_gain
+        return gain is not None and self._verdicts[problem].at_stake > 0.0 and gain.n_rounds < most_rounds
+
+    def _stake(self, problem: Problem) -> float:
+        """What keeping the default may cost: a share of its time, in a step of the job where that is known."""
+        verdict = self._verdicts[problem]
+        if self._calls is None:
+            return verdict.at_stake
+        return verdict.at_stake * self._calls.get(problem, 0.0) * verdict.time_us.median
+
+    def _observe(self, problem: Problem, phase: Phase, number: int, n_configs: int) -> None:
+        self._progress(
+            Progress(
+                problem=problem,
+                phase=phase,
+                round=number,
+                n_configs=n_configs,
+                cells_done=sum(cell in self._states for cell in self._cells),
+                cells_total=len(self._cells),
+                elapsed_s=self._budget.elapsed_s,
+                left_s=self._budget.expected_left_s(),
+            )
+        )
 
 
 def _over_budget(trial: Trial) -> bool:

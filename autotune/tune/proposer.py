@@ -2,15 +2,24 @@
 
 A proposer serves one problem. Before each race round the loop asks which configs enter the race; after it, it tells
 every outcome. A search that learns from outcomes enters a few at a time; the grid enters everything at once.
+
+Every proposer works over the legal configs that it is given, so the space is conditional by itself: no codec's
+parameters without a codec, no segment where nothing is cut. What it asks next depends on what it was told alone, so
+that a proposer that is rebuilt from the store goes on as if nothing had happened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import random
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..measure import Outcome
+from ..measure import MIN_GAIN, Outcome, Timing
 from ..types import Config, Problem
+from .knowledge import Knowledge
 
 
 class Proposer(Protocol):
@@ -23,24 +32,166 @@ class Proposer(Protocol):
         """
         ...
 
-    def tell(self, config: Config, outcome: Outcome) -> None:
-        """One outcome of a race round, in the order of rounds; those of an interrupted run before the first ask."""
+    def tell(self, number: int, config: Config, outcome: Outcome) -> None:
+        """An outcome of the race round with this number, in the order of rounds.
+
+        Those of an interrupted run are told before the first ask, failures among them last, as of round -1.
+        """
         ...
 
 
-class GridProposer:
-    """All candidates at once."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What a proposer works on: one problem, its legal configs, and what may be known of it.
 
-    def __init__(self, problem: Problem, candidates: tuple[Config, ...]) -> None:
-        self._waiting = candidates
+    Args:
+        candidates: the legal configs, the default's and the neighbours' included.
+        own: that enter in any case: the default, and what won next door.
+        entrants: the most configs that may enter; None for all.
+    """
+
+    problem: Problem
+    candidates: tuple[Config, ...]
+    own: tuple[Config, ...]
+    entrants: int | None
+    knowledge: Knowledge
+    seed: int
+
+    @property
+    def places(self) -> int:
+        """How many may enter, those that do so in any case included."""
+        every = len(self.candidates)
+        return every if self.entrants is None else min(every, max(self.entrants, len(self.own)))
+
+
+ProposerFor = Callable[[Scope], Proposer]
+"""Makes the proposer of a problem."""
+
+
+@dataclass(slots=True)
+class Told:
+    """The outcomes so far: log times by config and round."""
+
+    times: dict[Config, dict[int, float]] = field(default_factory=dict)
+    failed: set[Config] = field(default_factory=set)
+
+    def add(self, number: int, config: Config, outcome: Outcome) -> None:
+        if isinstance(outcome, Timing):
+            self.times.setdefault(config, {})[number] = math.log(outcome.time_us)
+        else:
+            self.failed.add(config)
+
+    @property
+    def entered(self) -> set[Config]:
+        return self.failed | self.times.keys()
+
+    def over(self, base: Config) -> dict[Config, float]:
+        """The log of every config's time over the base's; empty where the base has none.
+
+        Configs that ran in no round with the base are compared through the one that ran most often: a slow phase of
+        the host falls on a round as a whole.
+        """
+        if base not in self.times:
+            return {}
+        pivot = max(self.times, key=lambda config: (len(self.times[config]), config == base, str(config)))
+        shift = self._ratio(pivot, base)
+        ratios = {config: self._ratio(config, pivot) for config in self.times}
+        return {c: ratio + shift for c, ratio in ratios.items() if ratio is not None} if shift is not None else {}
+
+    def _ratio(self, config: Config, base: Config) -> float | None:
+        own, other = self.times[config], self.times[base]
+        common = own.keys() & other.keys()
+        return statistics.median(own[number] - other[number] for number in common) if common else None
+
+
+class ListProposer:
+    """A list that is fixed before anything is measured, all at once."""
+
+    def __init__(self, configs: Sequence[Config]) -> None:
+        self._waiting = tuple(configs)
 
     def ask(self) -> tuple[Config, ...]:
         entering, self._waiting = self._waiting, ()
         return entering
 
-    def tell(self, config: Config, outcome: Outcome) -> None:
+    def tell(self, number: int, config: Config, outcome: Outcome) -> None:
         return
 
 
-ProposerFor = Callable[[Problem, tuple[Config, ...]], Proposer]
-"""Makes the proposer of a problem from its legal configs, default and reference included."""
+def grid(scope: Scope) -> Proposer:
+    """Every candidate."""
+    return ListProposer(scope.candidates)
+
+
+def random_search(scope: Scope) -> Proposer:
+    """What enters in any case, and others by lot (Bergstra and Bengio, JMLR 13, 2012)."""
+    luck = random.Random(f"{scope.seed} {scope.problem}")
+    others = [config for config in scope.candidates if config not in scope.own]
+    luck.shuffle(others)
+    return ListProposer((*scope.own, *others)[: scope.places])
+
+
+def coarse_grid(scope: Scope) -> Proposer:
+    """What people sweep by hand: every algorithm without further knobs, with the middle one of its segments."""
+    plain: dict[str, list[Config]] = {}
+    for config in scope.candidates:
+        if not config.knobs and config.codec == "none":
+            plain.setdefault(config.algorithm, []).append(config)
+    middle = [sorted(configs, key=lambda c: c.segment_bytes or 0)[len(configs) // 2] for configs in plain.values()]
+    return ListProposer(tuple(dict.fromkeys((*scope.own, *middle)))[: scope.places])
+
+
+class ModelProposer:
+    """The cost model first, then the race: what is forecast to be fast enters, and forecasts follow what is measured.
+
+    At first the best forecasts of several algorithms enter; after each round, those that could still beat the leader by
+    as much as counts, and with them an algorithm that was not tried with these ranks yet.
+    """
+
+    FIRST, FURTHER = 4, 3
+    HOPE = 2.0  # standard deviations: a config enters while its forecast, less so many, would win
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._told = Told()
+
+    def ask(self) -> tuple[Config, ...]:
+        scope, entered = self._scope, self._told.entered
+        left = scope.places - len(entered)
+        waiting = [config for config in scope.candidates if config not in entered]
+        if left < 1 or not waiting:
+            return ()
+        own = [config for config in scope.own if config in waiting]
+        others = [config for config in waiting if config not in own]
+        if not entered:
+            return (*own, *self._first(others, min(self.FIRST, left - len(own))))
+        measured = self._told.over(scope.own[0])
+        if not measured:  # the default failed, so nothing compares: go on down the list
+            return tuple(self._ranked(others, {})[: self.FURTHER])
+        worth = min(measured.values()) - math.log(MIN_GAIN)
+        forecasts = scope.knowledge.forecasts(scope.problem, others, measured)
+        hopes = {config: forecasts[config].mean - self.HOPE * forecasts[config].spread for config in others}
+        hopeful = sorted((c for c in others if hopes[c] < worth), key=lambda config: (hopes[config], str(config)))
+        entering = [*hopeful[: self.FURTHER], *self._untried(others, hopes)]
+        return tuple(dict.fromkeys(entering))[:left]
+
+    def _untried(self, others: Sequence[Config], hopes: Mapping[Config, float]) -> list[Config]:
+        """The best of an algorithm that nobody has measured with these ranks: a model may be wrong about all of it."""
+        tried = self._scope.knowledge.algorithms_tried(self._scope.problem)
+        tried |= {config.algorithm for config in self._told.entered}
+        return sorted((c for c in others if c.algorithm not in tried), key=lambda c: (hopes[c], str(c)))[:1]
+
+    def tell(self, number: int, config: Config, outcome: Outcome) -> None:
+        self._told.add(number, config, outcome)
+
+    def _first(self, others: Sequence[Config], count: int) -> list[Config]:
+        """The best forecast of each algorithm before a second one of any: what one of them does tells of its kin."""
+        ranked = self._ranked(others, {})
+        best: dict[str, Config] = {}
+        for config in ranked:
+            best.setdefault(config.algorithm, config)
+        return list(dict.fromkeys((*best.values(), *ranked)))[:count]
+
+    def _ranked(self, configs: Sequence[Config], measured: dict[Config, float]) -> list[Config]:
+        forecasts = self._scope.knowledge.forecasts(self._scope.problem, configs, measured)
+        return sorted(configs, key=lambda config: (forecasts[config].mean, str(config)))

@@ -42,7 +42,7 @@ def test_every_key_is_read() -> None:
     assert plan.op is ReduceOp.MAX
     assert plan.memories == (Memory.SYMMETRIC, Memory.PRIVATE)
     assert plan.budget_s == 600.0
-    assert (plan.effort.name, plan.effort.race_rounds, plan.effort.confirm_rounds) == ("quick", 12, 12)
+    assert (plan.effort.name, plan.effort.confirm_rounds, plan.effort.most_rounds) == ("quick", 12, 15)
     assert plan.effort.keep == QUICK.keep
 
 

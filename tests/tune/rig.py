@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autotune.backends.simulated import REFERENCE, SimulatedBackend, simulated_defaults
@@ -10,7 +10,8 @@ from autotune.db import NewSession, Session, TrialStore
 from autotune.distil import distil
 from autotune.measure import QUICK, Backend, Effort
 from autotune.table import DefaultRules, TuningTable
-from autotune.tune import GridProposer, Progress, ProposerFor, TuneReport, tune
+from autotune.tune import Knowledge, Progress, ProposerFor, TuneReport, tune
+from autotune.tune.proposer import grid
 from autotune.types import Config, Problem, Trial
 
 FINGERPRINT = "0123456789abcdef"
@@ -32,8 +33,12 @@ class Run:
         effort: Effort = QUICK,
         budget_s: float | None = None,
         clock: Callable[[], float] = lambda: 0.0,
-        proposer_for: ProposerFor = GridProposer,
+        proposer_for: ProposerFor = grid,
         store: TrialStore | None = None,
+        knowledge: Knowledge | None = None,
+        refine: bool = False,
+        converge: bool = False,
+        calls: Mapping[Problem, float] | None = None,
     ) -> TuneReport:
         return tune(
             problems,
@@ -45,6 +50,10 @@ class Run:
             clock=clock,
             proposer_for=proposer_for,
             progress=self.seen.append,
+            knowledge=knowledge,
+            refine=refine,
+            converge=converge,
+            calls=calls,
         )
 
     def table(self, defaults: DefaultRules | None = None) -> TuningTable:

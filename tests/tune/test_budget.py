@@ -93,6 +93,9 @@ EVEN_BUDGET_S = 20.0
 """For two cells whose samples take 50 ms each: the small one's share, 1.1 s, does not reach to the end of its nine."""
 
 
+PATIENT = replace(QUICK, confirm_rounds=QUICK.most_rounds)
+
+
 class Even(SimulatedBackend):
     """Every config takes 20 ms; can be told to stop before a call."""
 
@@ -110,13 +113,17 @@ class Even(SimulatedBackend):
         return super().measure_round(problem, configs, kind=kind, batch=batch)
 
 
-def test_a_cell_that_overdraws_its_share_gets_nine_rounds_and_no_steady_ones(run: Run) -> None:
+def test_a_cell_that_overdraws_its_share_gets_no_steady_rounds_and_further_ones_from_what_is_left_over(
+    run: Run,
+) -> None:
     backend = Even()
-    report = run.tune([HURRIED, RELAXED], backend, budget_s=EVEN_BUDGET_S, clock=backend.clock)
+    report = run.tune([HURRIED, RELAXED], backend, effort=PATIENT, budget_s=EVEN_BUDGET_S, clock=backend.clock)
     assert report.complete
     trials = run.store.trials()
     counts = {p: max(confirm_rounds(t) for t in trials if t.problem == p) for p in (HURRIED, RELAXED)}
-    assert counts == {HURRIED: MIN_ROUNDS, RELAXED: QUICK.confirm_rounds}
+    assert counts == {HURRIED: QUICK.most_rounds, RELAXED: QUICK.most_rounds}
+    after = [seen.problem for seen in run.seen if seen.phase is Phase.CONFIRM and seen.round == MIN_ROUNDS]
+    assert after == [RELAXED, HURRIED]
     steady = {t.problem for t in trials for s in t.samples if s.kind is SampleKind.STEADY}
     assert steady == {RELAXED}
 
@@ -128,15 +135,15 @@ def test_a_race_that_was_cut_is_not_taken_up_again_once_confirming_has_begun(run
     run.tune([HURRIED], Even())
     trials = run.store.trials(problem=HURRIED)
     assert {s.round for t in trials for s in t.samples if s.phase is Phase.RACE} == {0}
-    assert max(map(confirm_rounds, trials)) == QUICK.confirm_rounds
+    assert max(map(confirm_rounds, trials)) == QUICK.most_rounds
 
 
 def test_without_a_budget_nothing_is_cut(run: Run) -> None:
     backend = SimulatedBackend(SLOW, time_us=lambda p, c: 1e6)
-    effort = replace(QUICK, confirm_rounds=20)
+    effort = replace(QUICK, confirm_rounds=20, most_rounds=25)
     report = run.tune(PROBLEMS[:1], backend, effort=effort, clock=backend.clock)
     assert report.measured == PROBLEMS[:1]
-    assert max(confirm_rounds(trial) for trial in run.store.trials()) == 20
+    assert max(confirm_rounds(trial) for trial in run.store.trials()) == 25  # up to the next look
 
 
 def test_shares_follow_bytes_and_what_is_left_over_goes_on() -> None:

@@ -1,0 +1,44 @@
+"""The command line: list, record, replay.
+
+python benchmarks/search list                    write configs/ (before anything is measured)
+python benchmarks/search record [SWEEP ...]      measure this machine: all sweeps, under ten minutes when it is quiet
+python benchmarks/search replay [SWEEP ...]      every search on every recording, as a table
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from .sweeps import SWEEPS, Sweep, write_list
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="search", description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("what", choices=("list", "record", "replay"))
+    parser.add_argument("sweeps", nargs="*", metavar="SWEEP", help=", ".join(sweep.name for sweep in SWEEPS))
+    parser.add_argument("--sampler", action="append", help="replay only this one; may be repeated")
+    parser.add_argument("--effort", default="normal", choices=("quick", "normal", "thorough"), help="of the replay")
+    parser.add_argument("--cells", action="store_true", help="replay: a line for each cell as well")
+    given = parser.parse_args()
+    chosen = [_sweep(name) for name in given.sweeps] or list(SWEEPS)
+    if given.what == "list":
+        for sweep in chosen:
+            print(write_list(sweep))
+        return 0
+    if given.what == "record":
+        from .record import record
+
+        for sweep in chosen:
+            path = record(sweep)
+            print(f"{path}, {path.stat().st_size / 1e3:.0f} kB")
+        return 0
+    from .replay import replay
+
+    return replay(chosen, samplers=given.sampler, effort=given.effort, show_cells=given.cells)
+
+
+def _sweep(name: str) -> Sweep:
+    for sweep in SWEEPS:
+        if sweep.name == name:
+            return sweep
+    raise SystemExit(f"unknown sweep {name!r}; there are {', '.join(sweep.name for sweep in SWEEPS)}")

@@ -1,0 +1,67 @@
+"""A recording as a backend: what the product's own loop measures, it finds here, on a clock of recorded seconds.
+
+In:  a recording, and which half of its rounds the search may see. Out: the outcomes that a `measure.Backend` gives.
+May not touch: the other half, which judges the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from autotune.measure import Failure, Outcome, Timing, batch_calls
+from autotune.types import Config, Problem, SampleKind, TrialState
+
+from .record import HALVES
+from .recording import Recording
+from .sweeps import default_of, reference_of
+
+RACE_ROUNDS, CONFIRM_ROUNDS = 9, 15
+
+
+class RecordedBackend:
+    """A `measure.Backend`.
+
+    Args:
+        half: of the rounds; race rounds are the first nine of it, confirm rounds the others, one after the other.
+    """
+
+    def __init__(self, recording: Recording, *, half: int) -> None:
+        self.name = recording.backend
+        self._recording = recording
+        self._half = half
+        self.elapsed_s = 0.0
+
+    def candidates(self, problem: Problem) -> tuple[Config, ...]:
+        return self._recording.cells[problem]
+
+    def default(self, problem: Problem) -> Config:
+        return default_of(problem)
+
+    def reference(self, problem: Problem) -> Config | None:
+        reference = reference_of(problem)
+        return reference if reference in self._recording.cells[problem] else None
+
+    def measure_round(
+        self, problem: Problem, configs: Sequence[Config], *, kind: SampleKind, batch: int
+    ) -> list[Outcome]:
+        number, phase = divmod(batch, 4)  # tune.cell numbers its batches so
+        at = RACE_ROUNDS + number % CONFIRM_ROUNDS if phase // 2 else number % RACE_ROUNDS
+        column = at * HALVES + self._half
+        return [self._sample(problem, config, column) for config in configs]
+
+    def close(self) -> None:
+        return
+
+    def clock(self) -> float:
+        """Recorded seconds spent so far."""
+        return self.elapsed_s
+
+    def _sample(self, problem: Problem, config: Config, column: int) -> Outcome:
+        at = self._recording.cells[problem].index(config)
+        self.elapsed_s += float(self._recording.cost_s[problem][at, column])
+        time_us = float(self._recording.time_us[problem][at, column])
+        if np.isnan(time_us):
+            return Failure(state=TrialState.INVALID, message="failed when it was recorded")
+        return Timing(time_us=time_us, batch_calls=batch_calls(time_us))

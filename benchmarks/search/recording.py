@@ -1,0 +1,100 @@
+"""A recorded sweep as a file: every sample of every config, and what taking it cost.
+
+In:  samples. Out: a compressed ``.npz`` of a few hundred kilobytes, readable with numpy alone and without pickle.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from autotune.types import Collective, Config, Problem
+from autotune.units import format_bytes, parse_bytes
+
+from .sweeps import Cells, config_of, problem_of
+
+RECORDINGS = Path(__file__).parent / "recordings"
+Samples = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """What a sweep measured.
+
+    Args:
+        topology: of the machine, as `autotune probe --json` writes it; prices come from it.
+        facts: the machine and the day, for people.
+        time_us: (config, round) of each cell, in the order of its configs; NaN where the config failed.
+        cost_s: seconds that the sample took, with all that belongs to it; the same shape.
+    """
+
+    name: str
+    backend: str
+    topology: str
+    facts: Mapping[str, str]
+    cells: Cells
+    time_us: Mapping[Problem, Samples]
+    cost_s: Mapping[Problem, Samples]
+
+    @property
+    def n_rounds(self) -> int:
+        return next(iter(self.time_us.values())).shape[1]
+
+
+def save(recording: Recording, path: Path) -> None:
+    """Write the file."""
+    cells = [
+        {
+            "collective": problem.key.collective.value,
+            "ranks": problem.key.n_ranks,
+            "bytes": format_bytes(problem.message_bytes),
+            "configs": [str(config) for config in configs],
+        }
+        for problem, configs in recording.cells.items()
+    ]
+    about = {
+        "name": recording.name,
+        "backend": recording.backend,
+        "facts": dict(recording.facts),
+        "topology": recording.topology,
+        "cells": cells,
+    }
+    np.savez_compressed(
+        path,
+        about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
+        time_us=np.concatenate([recording.time_us[problem] for problem in recording.cells]).astype(np.float32),
+        cost_s=np.concatenate([recording.cost_s[problem] for problem in recording.cells]).astype(np.float32),
+    )
+
+
+def load(path: Path) -> Recording:
+    """Read the file."""
+    with np.load(path, allow_pickle=False) as file:
+        about = json.loads(file["about"].tobytes())
+        time_us, cost_s = file["time_us"], file["cost_s"]
+    cells: dict[Problem, tuple[Config, ...]] = {}
+    times: dict[Problem, Samples] = {}
+    costs: dict[Problem, Samples] = {}
+    at = 0
+    for cell in about["cells"]:
+        configs = tuple(config_of(text) for text in cell["configs"])
+        problem = problem_of(
+            about["backend"], Collective(cell["collective"]), cell["ranks"], parse_bytes(cell["bytes"])
+        )
+        cells[problem] = configs
+        times[problem], costs[problem] = (array[at : at + len(configs)] for array in (time_us, cost_s))
+        at += len(configs)
+    return Recording(
+        name=about["name"],
+        backend=about["backend"],
+        topology=about["topology"],
+        facts=about["facts"],
+        cells=cells,
+        time_us=times,
+        cost_s=costs,
+    )
