@@ -11,7 +11,7 @@ config stays where nothing is clearly better, as in a table that was measured.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +19,10 @@ from .backends.native import REFERENCE
 from .cost import CostModel, HostModel, NetworkModel, least_us, machine_model, model_of
 from .distil import size_ranges
 from .errors import UsageError
+from .hccl import Soc, facts
+from .hccl.groups import BACKEND as HCCL
+from .hccl.prediction import HcclPrediction, predict
+from .hccl.probed import soc_of_machine, soc_of_topology
 from .kernels.schedules.registry import ALGORITHMS
 from .report.simulation import Prediction, Priced
 from .space import SEGMENTS, native_candidates
@@ -36,6 +40,7 @@ NETWORK_SEGMENTS = (64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
 """Segment sizes of the grid where messages travel over links, in bytes."""
 
 _CLEARLY = 0.99  # a config that takes more than this share of the default's time does not replace it
+_MODE = "HCCL_OP_EXPANSION_MODE"
 _TEST = "none: predicted by the cost model, not measured"
 
 
@@ -263,3 +268,50 @@ def _rule(prediction: Prediction, sizes: tuple[int, int]) -> Rule:
         gain_high=gain,
         ring_gain=prediction.over(REFERENCE),
     )
+
+
+def simulate_hccl(
+    machine: Subject,
+    collective: Collective,
+    sizes: Sequence[int],
+    ranks: Iterable[int],
+    *,
+    soc: Soc | None = None,
+    mode: str | None = None,
+    dtype: DType = DType.FLOAT32,
+    op: ReduceOp = ReduceOp.SUM,
+) -> list[HcclPrediction]:
+    """What HCCL's own choice is predicted to lose, for each rank count and size, in this order.
+
+    Args:
+        soc: None asks the machine.
+        mode: HCCL_OP_EXPANSION_MODE; None: not set.
+
+    Raises:
+        UsageError: no machine of a known family of chips, a mode that it does not have, or a choice that is not
+            published.
+    """
+    known = facts(soc or _soc_of(machine))
+    modes = known.variables[_MODE].words
+    if mode is not None and mode not in modes:
+        raise UsageError(
+            f"mode {mode!r} is not one of {known.soc.value}'s", remedy=f"use one of {', '.join(modes) or 'none'}"
+        )
+    found = []
+    for n_ranks in ranks:
+        model = machine.model(n_ranks)
+        if not isinstance(model, NetworkModel):
+            raise UsageError("HCCL's ranks sit on NPUs", remedy="give a machine with NPUs, such as atlas-800t-a2")
+        key = replace(_key(collective, n_ranks, machine.placement(n_ranks), dtype, op), backend=HCCL)
+        for size in sizes:
+            rounded = round_up_message(collective, size, n_ranks, key.dtype.itemsize if key.dtype else 1)
+            found.append(predict(known, model, Problem(key=key, message_bytes=rounded), mode))
+    return found
+
+
+def _soc_of(machine: Subject) -> Soc:
+    place = machine.place
+    found = soc_of_machine(place.name) if isinstance(place, MachineDescription) else soc_of_topology(place)
+    if found is None:
+        raise UsageError(f"{machine.title}: no NPUs of a known family", remedy="give --soc A2, A3, 910A or 310P")
+    return found

@@ -8,18 +8,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..errors import AutotuneError
+from ..hccl.soc import Soc as Soc
 from ..table import TuningTable
 from ..types import Evidence, Trial
-
-
-class Soc(enum.Enum):
-    """Families of Ascend chips that differ in what HCCL offers."""
-
-    A2 = "A2"
-    A3 = "A3"
-    A910 = "910A"
-    A950 = "950"
-    A310P = "310P"
 
 
 class Wire(enum.Enum):
@@ -41,6 +32,8 @@ class Request:
         channels: NCCL's channels, where a config names none.
         protocol: NCCL's protocol, where a config names none.
         soc: the chips that HCCL runs on; None: any.
+        max_groups: the most process groups of a portfolio.
+        max_group_memory_bytes: of all groups of a portfolio together, on each rank; None: no limit.
         base: text of the selection tree that MPICH would use otherwise; None: not at hand.
     """
 
@@ -51,6 +44,8 @@ class Request:
     protocol: Wire | None = None
     soc: Soc | None = None
     base: str | None = None
+    max_groups: int = 4
+    max_group_memory_bytes: int | None = None
 
 
 PLAIN = Request()

@@ -19,7 +19,7 @@ from ..types import Collective, Config, RuleKey
 from ..units import format_bytes
 from .decisions import visible_rules
 from .exporter import PLAIN, Exported, Request, Soc, nothing_left
-from .one_for_all import Cell, Loss, cells_of, least_loss
+from .one_for_all import Cell, Loss, least_loss, weighted_cells
 from .words import LIBRARY_CHOICE, Call, Refused, library
 
 Setting = tuple[tuple[str, str], ...]
@@ -56,7 +56,7 @@ class HcclEnvExporter:
             if key.collective not in library(self.library).calls:
                 notes.append(f"{key} is left out: {library(self.library).refused[key.collective]}")
                 continue
-            cells.setdefault(key.collective, []).extend(_cells(key, own, table, request))
+            cells.setdefault(key.collective, []).extend(weighted_cells(key, own, table, request))
         chosen, refused = _chosen(cells, request, table.defaults.backend)
         notes += refused
         if not any(loss.choice != (LIBRARY_CHOICE, ()) for loss in chosen.values()):
@@ -65,18 +65,6 @@ class HcclEnvExporter:
         notes += [_said(collective, loss, cells[collective]) for collective, loss in chosen.items()]
         notes += _warnings(chosen, rules, request)
         return Exported(text=_text(chosen), notes=tuple(notes), usage=(". {path}",))
-
-
-def _cells(key: RuleKey, rules: Sequence[Rule], table: TuningTable, request: Request) -> list[Cell]:
-    def default(size_bytes: int) -> Config:
-        return table.defaults.lookup(key.collective, key.n_ranks, size_bytes, key.memory)
-
-    def weight(rule: Rule) -> float:
-        if not request.weights:
-            return 1.0
-        return sum(w for size, w in request.weights.items() if rule.from_bytes <= size < rule.to_bytes)
-
-    return cells_of(key, rules, request.trials, default, weight)
 
 
 def _unused_weights(request: Request, rules: Mapping[RuleKey, Sequence[Rule]]) -> list[str]:

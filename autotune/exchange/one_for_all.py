@@ -12,9 +12,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ..table import Rule
+from ..table import Rule, TuningTable
 from ..types import Config, Phase, RuleKey, SampleKind, Trial, TrialState
 from ..units import format_bytes
+from .exporter import Request
 
 Choice = TypeVar("Choice", bound=Hashable)
 
@@ -90,6 +91,20 @@ def cells_of(
             )
         )
     return cells
+
+
+def weighted_cells(key: RuleKey, rules: Iterable[Rule], table: TuningTable, request: Request) -> list[Cell]:
+    """The cells of a table's rules, with the weights that the user asked for."""
+
+    def default(size_bytes: int) -> Config:
+        return table.defaults.lookup(key.collective, key.n_ranks, size_bytes, key.memory)
+
+    def weight(rule: Rule) -> float:
+        if not request.weights:
+            return 1.0
+        return sum(w for size, w in request.weights.items() if rule.from_bytes <= size < rule.to_bytes)
+
+    return cells_of(key, rules, request.trials, default, weight)
 
 
 def least_loss(cells: Iterable[Cell], meaning: Callable[[Config], Choice | None]) -> list[Loss[Choice]]:

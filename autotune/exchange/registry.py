@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .csv_format import CsvExporter
 from .exporter import Exporter
+from .hccl_config import HcclConfigExporter
 from .hccl_env import HcclEnvExporter
 from .hccl_tuner import HcclTunerExporter
 from .json_format import JsonExporter
@@ -12,6 +13,7 @@ from .mpich import MpichExporter
 from .nccl_tuner import NcclTunerExporter
 from .openmpi import OpenMpiExporter
 from .openmpi_json import OpenMpiJsonExporter
+from .portfolio_format import PortfolioExporter
 from .ucc import UccExporter
 from .yaml_format import YamlExporter
 
@@ -22,6 +24,8 @@ _ALL: tuple[Exporter, ...] = (
     MarkdownExporter(),
     HcclTunerExporter(),
     HcclEnvExporter(),
+    HcclConfigExporter(),
+    PortfolioExporter(),
     NcclTunerExporter(),
     OpenMpiExporter(),
     OpenMpiJsonExporter(),
