@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ..measure import Comparison, Failure, Interval, algbw_gb_per_s, busbw_gb_per_s
-from ..types import Config, Problem, TrialState
+from ..types import Config, Problem, RuleKey, TrialState
 from ..units import format_bytes, format_us
 from .figures import (
     UNKNOWN,
@@ -145,7 +145,7 @@ def scaling_view(results: Sequence[BenchResult]) -> RenderableType:
         (
             format_bytes(result.size_bytes) if result is of_size[0] else "",
             _named(result.contender, result.config, result.has_rule),
-            str(result.problem.key.n_ranks),
+            _ranks(result.problem.key),
             _time(result),
             _rate(result.algbw_gb_per_s),
             _rate(result.busbw_gb_per_s),
@@ -158,6 +158,11 @@ def scaling_view(results: Sequence[BenchResult]) -> RenderableType:
     headings = (">size", "config", ">ranks", ">time us", ">algbw", ">busbw", ">link", ">speed-up")
     legend = "# speed-up: bytes of all ranks in a second, over those of the fewest ranks; linear is n over the fewest"
     return Group(Text(legend), grid(headings, rows))
+
+
+def _ranks(key: RuleKey) -> str:
+    """``4``; on several hosts ``2+2``."""
+    return "+".join(map(str, key.placement))
 
 
 def bench_document(results: Sequence[BenchResult]) -> list[dict[str, Any]]:

@@ -68,10 +68,16 @@ def ranks_text(n_ranks: int) -> str:
     return "1 rank" if n_ranks == 1 else f"{n_ranks} ranks"
 
 
+def group_text(key: RuleKey) -> str:
+    """``4 ranks``; on several hosts ``4 ranks as 2+2``."""
+    hosts = f" as {'+'.join(map(str, key.placement))}" if len(key.placement) > 1 else ""
+    return ranks_text(key.n_ranks) + hosts
+
+
 def problem_text(problem: Problem) -> str:
     """``all_reduce float32 sum 4MiB, 2 ranks``."""
     key = problem.key
-    return f"{_words(key)} {format_bytes(problem.message_bytes)}, {ranks_text(key.n_ranks)}{_conditions(key)}"
+    return f"{_words(key)} {format_bytes(problem.message_bytes)}, {group_text(key)}{_conditions(key)}"
 
 
 def percent_text(share: float | None) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 from ..distil import Verdict
 from ..types import Problem, RuleKey, round_up_message
 from ..units import format_bytes
-from .figures import UNKNOWN, config_text, gain_text, kind_text, ranks_text
+from .figures import UNKNOWN, config_text, gain_text, group_text, kind_text
 from .grid import Cell, grid
 
 KEPT = "="
@@ -79,7 +79,7 @@ def _column(key: RuleKey, sizes: Sequence[int], verdicts: Mapping[Problem, Verdi
         else:
             word = Text("failed", style="bold red") if problem in failed else Text(UNKNOWN, style="dim")
             cells.append((word, Text(), Text()))
-    return _Column(title=ranks_text(key.n_ranks), cells=tuple(cells))
+    return _Column(title=group_text(key), cells=tuple(cells))
 
 
 def _cell(verdict: Verdict) -> tuple[Text, Text, Text]:

@@ -16,11 +16,11 @@ from ..units import format_bytes, format_duration
 from .figures import (
     comparison_fields,
     config_fields,
+    group_text,
     interval_fields,
     kind_text,
     problem_fields,
     problem_text,
-    ranks_text,
 )
 from .grid import grid, listing
 from .heat_map import heat_map
@@ -142,7 +142,7 @@ def _cells(title: str, problems: Sequence[Problem]) -> RenderableType:
     """Cells by collective and rank count."""
     sizes: dict[str, list[str]] = {}
     for problem in problems:
-        kind = f"  {kind_text(problem.key)}, {ranks_text(problem.key.n_ranks)}"
+        kind = f"  {kind_text(problem.key)}, {group_text(problem.key)}"
         sizes.setdefault(kind, []).append(format_bytes(problem.message_bytes))
     rows = [(kind, ", ".join(of_kind)) for kind, of_kind in sizes.items()]
     return Group(Text(f"{title}: {_count(len(problems), 'cell')}", style="bold yellow"), listing(rows))
