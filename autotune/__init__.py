@@ -12,6 +12,19 @@ if TYPE_CHECKING:
     from .runtime.communicator import communicator
     from .runtime.selection import Selection
     from .runtime.selector import select
+    from .runtime.torch.calls import mc2_all_gather as mc2_all_gather
+    from .runtime.torch.calls import mc2_all_reduce as mc2_all_reduce
+    from .runtime.torch.calls import mc2_reduce_scatter as mc2_reduce_scatter
+    from .runtime.torch.ddp import MC2DistributedDataParallel as MC2DistributedDataParallel
+    from .runtime.torch.ddp import ddp_hook as ddp_hook
+    from .runtime.torch.fused import all_gather_matmul as all_gather_matmul
+    from .runtime.torch.fused import matmul_all_reduce as matmul_all_reduce
+    from .runtime.torch.fused import matmul_reduce_scatter as matmul_reduce_scatter
+    from .runtime.torch.gathering import KVCacheAllGatherer as KVCacheAllGatherer
+    from .runtime.torch.gathering import chunked_all_gather as chunked_all_gather
+    from .runtime.torch.tiles import load_tiles as load_tiles
+    from .runtime.torch.tiles import save_tiles as save_tiles
+    from .runtime.torch.tiles import tune_tiles as tune_tiles
     from .table import load_table
 
     __version__: str
@@ -25,6 +38,20 @@ _HOMES = {
     "communicator": ".runtime.communicator",
     "load_table": ".table",
     "select": ".runtime.selector",
+    # These need torch, so `from autotune import *` leaves them out.
+    "MC2DistributedDataParallel": ".runtime.torch.ddp",
+    "ddp_hook": ".runtime.torch.ddp",
+    "KVCacheAllGatherer": ".runtime.torch.gathering",
+    "all_gather_matmul": ".runtime.torch.fused",
+    "chunked_all_gather": ".runtime.torch.gathering",
+    "load_tiles": ".runtime.torch.tiles",
+    "matmul_all_reduce": ".runtime.torch.fused",
+    "matmul_reduce_scatter": ".runtime.torch.fused",
+    "save_tiles": ".runtime.torch.tiles",
+    "tune_tiles": ".runtime.torch.tiles",
+    "mc2_all_gather": ".runtime.torch.calls",
+    "mc2_all_reduce": ".runtime.torch.calls",
+    "mc2_reduce_scatter": ".runtime.torch.calls",
 }
 
 

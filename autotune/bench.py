@@ -120,6 +120,7 @@ def tuned(selector: Selector, op: ReduceOp) -> Contender:
             n_ranks=key.n_ranks,
             dtype=problem.timed_dtype,
             op=op,
+            placement=key.placement if len(key.placement) > 1 else None,
             memory=key.memory,
             backend=key.backend,
         )
@@ -145,22 +146,36 @@ def contenders(
     return found if source is None else [*found, tuned(Selector(source), op)]
 
 
-def cells_of(request: Request, contenders: Sequence[Contender], backend: str) -> tuple[Cell, ...]:
+def on_one_host(n_ranks: int) -> tuple[tuple[int, ...], ...]:
+    """The placements of so many ranks without a launcher."""
+    return ((n_ranks,),)
+
+
+def cells_of(
+    request: Request,
+    contenders: Sequence[Contender],
+    backend: str,
+    placements: Callable[[int], Sequence[tuple[int, ...]]] = on_one_host,
+) -> tuple[Cell, ...]:
     """Every size on every rank count; rank counts outermost, so that ranks are started once for each.
+
+    Args:
+        placements: of so many ranks on hosts, each ascending.
 
     Raises:
         UsageError: an algorithm that is unknown, or not legal for the collective and a rank count.
     """
     collective = request.collective
     cells = []
-    for n_ranks in request.ranks:
+    for placement in (placement for n_ranks in request.ranks for placement in placements(n_ranks)):
+        n_ranks = sum(placement)
         key = RuleKey(
             backend=backend,
             collective=collective,
             dtype=request.dtype if collective.computes else None,
             op_class=request.op.op_class if collective.computes else None,
             n_ranks=n_ranks,
-            placement=(n_ranks,),
+            placement=placement,
             memory=request.memory,
         )
         itemsize = key.dtype.itemsize if key.dtype else 1
@@ -174,14 +189,17 @@ def cells_of(request: Request, contenders: Sequence[Contender], backend: str) ->
     return tuple(cells)
 
 
-def host_with_links(store: TrialStore | None) -> Topology:
+def host_with_links(store: TrialStore | None, topology: Topology | None = None) -> Topology:
     """This host as it is now, with the links that an earlier run on it measured.
+
+    Args:
+        topology: of the hosts of a job, in place of this host.
 
     Raises:
         ProbeError: the host cannot be read, or the stored topology is damaged.
         StoreError: the store cannot be read.
     """
-    topology = parse(collect())
+    topology = topology or parse(collect())
     text = None if store is None else store.topology(fingerprint(topology))
     if text is None:
         return topology
@@ -196,7 +214,11 @@ def slowest_neighbour_link(topology: Topology, cores: Sequence[int], n_ranks: in
     Ranks that share a core have no link between them.
     """
     cpus = {cpu.number: cpu for cpu in topology.of(Cpu)}
-    pinned = [cpus[cores[rank % len(cores)]] for rank in range(n_ranks)]
+    return slowest_link(topology, [cpus[cores[rank % len(cores)]] for rank in range(n_ranks)])
+
+
+def slowest_link(topology: Topology, pinned: Sequence[Cpu]) -> float | None:
+    """Bandwidth in GB/s between neighbouring ranks, by the CPUs that they are pinned to; see above."""
     found = [topology.bandwidth_between(a, b) for a, b in itertools.pairwise(pinned)]
     known = [figure for figure in found if figure is not None]
     return min(known) if known and len(known) == len(found) else None
@@ -207,13 +229,13 @@ def bench(
     *,
     backend: Backend,
     n_rounds: int,
-    link_gb_per_s: Callable[[int], float | None] = lambda n_ranks: None,
+    link_gb_per_s: Callable[[tuple[int, ...]], float | None] = lambda placement: None,
 ) -> Iterator[list[BenchResult]]:
     """Measure; yields the results of each cell, in the order of its entries, when it is through.
 
     Args:
         n_rounds: from 1; below six there are no intervals.
-        link_gb_per_s: the bandwidth of links, by rank count.
+        link_gb_per_s: the bandwidth of links, by placement.
 
     Raises:
         AutotuneError: the backend cannot go on.
@@ -230,7 +252,7 @@ def bench(
                 config=entry.config,
                 has_rule=entry.has_rule,
                 same_as_first=at > 0 and entry.config == first,
-                link_gb_per_s=link_gb_per_s(cell.problem.key.n_ranks),
+                link_gb_per_s=link_gb_per_s(cell.problem.key.placement),
             )
             own = samples[entry.config]
             if entry.config in failures:

@@ -5,6 +5,7 @@ AutotuneError(message, remedy=...)      the CLI prints "error: ..." and "try: ..
 ├── ProbeError          the machine could not be read
 ├── TopologyMismatch    a table or recording belongs to another machine
 ├── TableFormatError    a table file that is damaged, edited, or of another schema
+├── TableUnavailable    the server of AUTOTUNE_TABLE is down, or refuses
 ├── LogError            a benchmark's log that cannot be read (exchange/importing)
 ├── StoreError          the trial database is unreadable, read-only, newer than the code, or full
 ├── BackendUnavailable  a backend that cannot run here
@@ -57,6 +58,10 @@ class TopologyMismatch(AutotuneError):
 
 class TableFormatError(AutotuneError):
     """A tuning table is damaged, was edited by hand, or has another schema version."""
+
+
+class TableUnavailable(AutotuneError):
+    """The server that AUTOTUNE_TABLE names cannot be reached, or refuses to answer."""
 
 
 class StoreError(AutotuneError):

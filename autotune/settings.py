@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="AUTOTUNE_TABLE",
-        summary="tuning table that select() and communicators use",
+        summary="tuning table that select() and communicators use: a file, or the URL of autotune serve",
         default="newest for this host",
     ),
     Setting(
@@ -40,11 +40,31 @@ SETTINGS: tuple[Setting, ...] = (
         summary="where tables and the database are kept (DATA)",
         default="~/.local/share/autotune",
     ),
+    Setting(
+        name="AUTOTUNE_TOKEN",
+        summary="secret that autotune serve asks for, and that is sent to the URL of AUTOTUNE_TABLE",
+        default="none",
+    ),
+    Setting(
+        name="AUTOTUNE_EVIDENCE",
+        summary="tuner plugins: kinds of evidence that count, such as measured,imported (docs/plugins.md)",
+        default="measured",
+    ),
+    Setting(
+        name="AUTOTUNE_FINGERPRINT",
+        summary="tuner plugins: the machine that a job runs on, or any, so that all its ranks judge a table alike",
+        default="what probe keeps on each host",
+    ),
     Setting(name="AUTOTUNE_CACHE_DIR", summary="where probe keeps the host's fingerprint", default="~/.cache/autotune"),
     Setting(
         name="AUTOTUNE_RUNTIME_DIR",
         summary="where ranks of one host meet",
         default="XDG_RUNTIME_DIR, else TMPDIR, else /tmp",
+    ),
+    Setting(
+        name="AUTOTUNE_MPI",
+        summary="folder of the MPI, with its bin/mpicc, that the backends openmpi and mpich measure",
+        default="the one on the path, else beside this Python",
     ),
     Setting(name="AUTOTUNE_TIMEOUT", summary="longest wait of a collective before it is an error", default="30s"),
     Setting(name="AUTOTUNE_STAGING", summary="shared memory that a rank of a communicator may fill", default="8MiB"),
@@ -54,10 +74,26 @@ SETTINGS: tuple[Setting, ...] = (
         default="64GiB",
     ),
     Setting(name="AUTOTUNE_CHECK", summary="1: ranks compare the whole arguments of every call", default="0"),
+    Setting(
+        name="AUTOTUNE_SECRET",
+        summary="what the processes of a run on several hosts prove to each other",
+        default="made for each run, and told over torch's TCPStore",
+    ),
+    Setting(
+        name="AUTOTUNE_NET_DEVICES",
+        summary="network interfaces between hosts, such as eth0 or mlx5_0:1, with commas between them",
+        default="all but the loopback",
+    ),
     Setting(name="RANK", summary="this process's rank, as torchrun sets it", default="none"),
     Setting(name="WORLD_SIZE", summary="number of ranks, as torchrun sets it", default="none"),
     Setting(name="LOCAL_RANK", summary="this process's rank on its host, as torchrun sets it", default="none"),
+    Setting(name="LOCAL_WORLD_SIZE", summary="number of ranks on this host, as torchrun sets it", default="none"),
     Setting(name="RANK_TABLE_FILE", summary="rank table of the job, as HCCL reads it; probe does too", default="none"),
+)
+
+_OF_LAUNCHERS = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_", "TORCHELASTIC_"),
+    *("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL", "SLURM_"),
 )
 
 
@@ -78,6 +114,13 @@ class Settings:
     n_ranks: int | None
     local_rank: int | None = None
     rank_table: Path | None = None
+    net_devices: str | None = None
+    n_local_ranks: int | None = None
+    token: str | None = field(default=None, repr=False)
+    secret: str | None = field(default=None, repr=False)
+    mpi: Path | None = None
+    plugin_evidence: str | None = None
+    plugin_fingerprint: str | None = None
 
 
 def read(environ: Mapping[str, str] | None = None) -> Settings:
@@ -116,7 +159,34 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
         rank=_whole(env, "RANK"),
         n_ranks=_whole(env, "WORLD_SIZE"),
         local_rank=_whole(env, "LOCAL_RANK"),
+        net_devices=env.get("AUTOTUNE_NET_DEVICES") or None,
+        n_local_ranks=_whole(env, "LOCAL_WORLD_SIZE"),
+        token=check_token(env["AUTOTUNE_TOKEN"], "AUTOTUNE_TOKEN") if env.get("AUTOTUNE_TOKEN") else None,
+        secret=check_token(env["AUTOTUNE_SECRET"], "AUTOTUNE_SECRET") if env.get("AUTOTUNE_SECRET") else None,
+        plugin_evidence=env.get("AUTOTUNE_EVIDENCE") or None,
+        plugin_fingerprint=env.get("AUTOTUNE_FINGERPRINT") or None,
+        mpi=Path(env["AUTOTUNE_MPI"]).absolute() if env.get("AUTOTUNE_MPI") else None,
         rank_table=Path(env["RANK_TABLE_FILE"]).absolute() if env.get("RANK_TABLE_FILE") else None,
+    )
+
+
+def launcher_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables by which launchers tell a process its place: those of torchrun, MPI's mpirun and Slurm's srun."""
+    env = os.environ if environ is None else environ
+    return {name: value for name, value in env.items() if name.startswith(_OF_LAUNCHERS)}
+
+
+def check_token(text: str, where: str) -> str:
+    """A secret that a header can carry and that is not guessed.
+
+    Raises:
+        UsageError: shorter than 16 characters, longer than 512, or with others than visible ASCII; it is not repeated.
+    """
+    if 16 <= len(text) <= 512 and text.isascii() and text.isprintable() and " " not in text:
+        return text
+    raise UsageError(
+        f"{where} holds {len(text)} characters, which are not 16 to 512 visible ASCII ones without blanks",
+        remedy="make one with: openssl rand -hex 32",
     )
 
 

@@ -8,7 +8,7 @@ from .decode import parse_table
 from .defaults import DefaultRow, DefaultRules
 from .encode import document, dump_table
 from .load import load_table
-from .location import newest_table_path, table_path
+from .location import newest_table_path, next_table_path, table_path
 from .rule import Rule
 from .save import check_place, save_table
 from .shipped import BACKENDS, LIBRARY, native_defaults, shipped_table
@@ -28,6 +28,7 @@ __all__ = [
     "load_table",
     "native_defaults",
     "newest_table_path",
+    "next_table_path",
     "parse_table",
     "save_table",
     "shipped_table",

@@ -51,6 +51,17 @@ def newest_table_path(data_dir: Path, fingerprint: str, backend: str = _BACKEND)
     return folder / versions[max(versions)] if versions else None
 
 
+def next_table_path(data_dir: Path, fingerprint: str, backend: str = _BACKEND) -> Path:
+    """The file after a backend's highest version.
+
+    Raises:
+        TableFormatError: the folder cannot be listed.
+    """
+    newest = newest_table_path(data_dir, fingerprint, backend)
+    match = None if newest is None else _NAME.match(newest.name)
+    return table_path(data_dir, fingerprint, 1 if match is None else int(match[2]) + 1, backend)
+
+
 def _folder(data_dir: Path, fingerprint: str) -> Path:
     if not is_fingerprint(fingerprint):
         raise ValueError(f"fingerprint {fingerprint!r} is not 16 hexadecimal digits")

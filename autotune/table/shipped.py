@@ -13,11 +13,14 @@ from .load import read_text
 from .reader import read_json
 from .tuning_table import TuningTable
 
-BACKENDS = ("native", "torch")
+BACKENDS = ("native", "torch", "gloo", "hccl", "openmpi", "mpich")
 """Those whose configs this host can run; each has tables of its own."""
 
 LIBRARY = Config(algorithm="library")
 """The collective of the library that a backend runs over, as the library itself chooses to do it."""
+
+_OWN_CHOICE = dict.fromkeys(("hccl", "openmpi", "mpich"), Config(algorithm="auto"))
+"""The same where the library's algorithms are configs by name: what logs and exporters call it."""
 
 
 def native_defaults() -> DefaultRules:
@@ -48,8 +51,9 @@ def shipped_table(backend: str = "native") -> TuningTable:
 
 def _library_defaults(backend: str) -> DefaultRules:
     """What runs without us: the library's own collective, whatever the call."""
+    config = _OWN_CHOICE.get(backend, LIBRARY)
     rows = (
-        DefaultRow(collective=collective, ranks_from=1, ranks_to=None, from_bytes=0, config=LIBRARY)
+        DefaultRow(collective=collective, ranks_from=1, ranks_to=None, from_bytes=0, config=config)
         for collective in Collective
     )
     return DefaultRules(backend=backend, rows=tuple(rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import typer
 
@@ -43,13 +44,20 @@ def markdown() -> str:
 
 
 def command_names() -> list[str]:
-    return list(typer.main.get_command(app).commands)  # type: ignore[attr-defined] # a group has them
+    """Every command as it is typed; those of a group with its name before."""
+    return list(_commands())
+
+
+def _commands() -> dict[str, Any]:  # Any: click's commands, which typer keeps to itself
+    found: dict[str, Any] = {}
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined] # a group has them
+        inside = getattr(command, "commands", None)
+        found |= {name: command} if inside is None else {f"{name} {part}": leaf for part, leaf in inside.items()}
+    return found
 
 
 def _sections() -> Iterator[str]:
-    group = typer.main.get_command(app)
-    for name in command_names():
-        command = group.commands[name]  # type: ignore[attr-defined] # a group has them
+    for name, command in _commands().items():
         usage = [f"autotune {name}"]
         rows = []
         for param in command.params:

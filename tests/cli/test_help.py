@@ -25,12 +25,12 @@ def test_the_documentation_of_commands_is_up_to_date() -> None:
 def test_the_help_names_every_command(here: Here, words: list[str]) -> None:
     found = here(*words)
     assert (found.code, found.err) == (0, "")
-    assert all(f"\n  {name} " in found.out for name in command_names())
+    assert all(f"\n  {name.split()[0]} " in found.out for name in command_names())
 
 
 @pytest.mark.parametrize("name", command_names())
 def test_every_command_and_every_option_has_help(here: Here, name: str) -> None:
-    found = here(name, "--help")
+    found = here(*name.split(), "--help")
     assert (found.code, found.err) == (0, "")
     assert f"Usage: autotune {name}" in found.out
     section = markdown().partition(f"## autotune {name}\n")[2].partition("\n## ")[0]

@@ -73,7 +73,7 @@ def test_a_winner_that_replaced_the_default_is_explained() -> None:
         (),
     ]
     assert f"{DEFAULT} was replaced by {TREE}, which was 1.30x [" in found.why_default
-    assert f"as fast in {ROUNDS} paired rounds, p = 0.0002" in found.why_default
+    assert "as fast in 9 paired rounds, p = 0.002" in found.why_default  # the test's first look; later rounds are spare
 
 
 def test_a_winner_that_was_not_better_enough_is_explained() -> None:

@@ -64,8 +64,8 @@ def test_a_process_answers_for_each_backend_from_its_own_table(data_dir: Path) -
 
 
 def test_a_backend_without_table_or_default_is_an_error(data_dir: Path) -> None:
-    with pytest.raises(UsageError, match="backend 'hccl' has no default rules; the backends are native, torch"):
-        select("all_reduce", message_bytes=4096, n_ranks=4, backend="hccl")
+    with pytest.raises(UsageError, match="backend 'nccl' has no default rules; the backends are native, torch"):
+        select("all_reduce", message_bytes=4096, n_ranks=4, backend="nccl")
 
 
 def test_a_set_table_is_of_one_backend(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,8 +131,8 @@ def test_a_set_table_of_another_machine_is_used_and_said(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("value", "error", "words"),
     [
-        ("http://head:8080/table", UsageError, "AUTOTUNE_TABLE is 'http://head:8080/table', which is a URL"),
-        ("https://head/table.json", UsageError, "is a URL and not the path of a file"),
+        ("ftp://head/table.json", UsageError, "AUTOTUNE_TABLE: 'ftp://head/table.json' is no URL of a table"),
+        ("http://head:port/", UsageError, "AUTOTUNE_TABLE: 'http://head:port/' is no URL of a table"),
         ("/nowhere/table.json", TableFormatError, "AUTOTUNE_TABLE: /nowhere/table.json: no such file"),
         (".", TableFormatError, "AUTOTUNE_TABLE: .: this is a directory"),
     ],
@@ -144,6 +144,12 @@ def test_a_setting_that_names_no_table_is_an_error(
     with pytest.raises(error) as caught:
         ask()
     assert words in str(caught.value)
+
+
+def test_a_url_is_no_argument_since_the_token_is_for_that_of_the_setting() -> None:
+    with pytest.raises(UsageError, match=r"http://\.\.\. is a URL and not the path of a file") as caught:
+        ask(table="http://head:8080/")
+    assert "AUTOTUNE_TABLE" in caught.value.remedy
 
 
 @pytest.mark.parametrize("table", [5, b"table.json", {"rules": []}])
