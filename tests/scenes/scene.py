@@ -108,7 +108,7 @@ def main(folder: Path) -> None:
                 **os.environ,
                 **environment(network, rank, scene.per_host),
                 "AUTOTUNE_RUNTIME_DIR": str(folder),
-                "PYTHONPATH": os.pathsep.join([*_PATHS, os.environ.get("PYTHONPATH", "")]),
+                "PYTHONPATH": os.pathsep.join([*_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])]),
                 **scene.environ,
                 **scene.own_environ.get(str(rank), {}),
             }
