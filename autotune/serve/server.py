@@ -34,7 +34,9 @@ def serve(store: TrialStore, *, host: str, port: int, token: str | None, said: C
         import uvicorn
 
         from .app import make_app
-    except ImportError as err:
+    except ModuleNotFoundError as err:
+        if (err.name or "").startswith("autotune"):
+            raise
         raise BackendUnavailable(f"the server needs {err.name}, which is not installed", remedy=_INSTALL) from err
     with listening(host, port, has_token=token is not None) as listener:
         name, number = listener.getsockname()[:2]

@@ -284,7 +284,9 @@ print("end")
 
 
 def test_a_process_ends_with_operations_under_way() -> None:
-    ended = subprocess.run([sys.executable, "-c", _UNCLOSED], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", _UNCLOSED], capture_output=True, text=True, timeout=60, check=False
+    )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == "end\n"
     assert "Fatal" not in ended.stderr

@@ -68,7 +68,7 @@ def started(home: Path, words: Sequence[str], n_ranks: int, **more: str) -> Iter
         for rank in range(n_ranks):
             ranks.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "autotune", *words],
+                    [sys.executable, "-P", "-m", "autotune", *words],
                     env={**environment(home), **variables(rank, n_ranks, job), **more},
                     cwd=home,
                     stdout=subprocess.PIPE,

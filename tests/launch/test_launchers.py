@@ -27,7 +27,7 @@ from autotune.topology.fingerprint import cached_fingerprint
 CACHE = Path(os.environ.get("AUTOTUNE_CACHE_DIR") or Path.home() / ".cache" / "autotune")
 PEERS = CACHE / "benchmarks" / "peers"
 AS_ROOT = {f"{word}_ALLOW_RUN_AS_ROOT{end}": "1" for word in ("OMPI", "PRTE") for end in ("", "_CONFIRM")}
-AUTOTUNE = [sys.executable, "-m", "autotune"]
+AUTOTUNE = [sys.executable, "-P", "-m", "autotune"]
 SMALL = ("run", "--quick", "--collective", "broadcast", "--sizes", "64", "--json")
 LONG = ("run", "--quick", "--collective", "all_reduce", "--sizes", "8,4K,64K,1M", "--budget", "60s", "--json")
 

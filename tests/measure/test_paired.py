@@ -135,5 +135,5 @@ def test_instability_is_judged_on_ratios_not_on_times() -> None:
 
 def test_importing_measure_loads_the_standard_library_only() -> None:
     program = "import sys, autotune.measure; print(sorted({'numpy', 'scipy', 'yaml', 'sqlalchemy'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"

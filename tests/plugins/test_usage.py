@@ -43,7 +43,7 @@ def variables(text: str) -> dict[str, str]:
 def printed(*words: str, home: Path) -> subprocess.CompletedProcess[str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith("AUTOTUNE_")}
     around = {**own, "AUTOTUNE_CACHE_DIR": str(home / "cache"), "AUTOTUNE_DATA_DIR": str(home / "data")}
-    command = [sys.executable, "-m", "autotune", "plugin", *words]
+    command = [sys.executable, "-P", "-m", "autotune", "plugin", *words]
     return subprocess.run(command, env=around, capture_output=True, text=True, timeout=120, check=False)
 
 

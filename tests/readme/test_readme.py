@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.cli.main import COMMANDS
+from autotune.cli.main import COMMANDS, GROUPS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -44,7 +44,7 @@ def test_two_processes_add_their_arrays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", sorted(set(re.findall(r"^    autotune ([a-z]+)", README, re.MULTILINE))))
 def test_every_command_exists(command: str) -> None:
-    assert command in COMMANDS
+    assert command in {*COMMANDS, *GROUPS}
 
 
 def test_every_linked_file_exists() -> None:

@@ -105,5 +105,5 @@ def test_the_check_loads_nothing_heavy() -> None:
         "import sys; from autotune.runtime.staleness import changes_here; changes_here({'kernel': '1', 'torch': '1'});"
         "print(sorted({'importlib.metadata', 'platform', 'email', 'torch', 'numpy'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"

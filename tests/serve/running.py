@@ -56,7 +56,7 @@ def need_extras() -> None:
 def serving(database: Path | str, *words: str, port: int = 0, token: str = "") -> Iterator[str]:
     """A server, by its URL; it is gone when the block ends."""
     need_extras()
-    command = [sys.executable, "-m", "autotune", "serve", "--db", str(database), "--port", str(port), *words]
+    command = [sys.executable, "-P", "-m", "autotune", "serve", "--db", str(database), "--port", str(port), *words]
     environment = {**os.environ, "AUTOTUNE_TOKEN": token, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:

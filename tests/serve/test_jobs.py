@@ -77,7 +77,7 @@ def jobs(root: Path, scene: Scene, url: str, n_jobs: int) -> Iterator[list[subpr
             cache = root / f"job{number}"
             remember_fingerprint(cache, scene.topology)
             job = subprocess.Popen(
-                [sys.executable, "-c", JOB],
+                [sys.executable, "-P", "-c", JOB],
                 env=environment(cache, url),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -187,7 +187,7 @@ def group(root: Path, url: str) -> list[dict[str, object]]:
     with ExitStack() as stack:
         ranks = []
         for rank in range(2):
-            command = [sys.executable, "-c", RANK, str(rank), "served"]
+            command = [sys.executable, "-P", "-c", RANK, str(rank), "served"]
             more = {"AUTOTUNE_TIMEOUT": "20s", "AUTOTUNE_STAGING": "1MiB"}
             job = subprocess.Popen(command, env=environment(root, url, **more), stdout=subprocess.PIPE, text=True)
             stack.callback(job.communicate)
@@ -220,7 +220,11 @@ def test_without_a_url_no_job_pays_for_asking(tmp_path: Path) -> None:
         "print(sorted({'urllib.request', 'http.client', 'ssl', 'email'} & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(tmp_path, ""), capture_output=True, text=True, timeout=WITHIN_S
+        [sys.executable, "-P", "-c", program],
+        env=environment(tmp_path, ""),
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
@@ -229,6 +233,10 @@ def test_the_check_sees_what_a_url_costs(tmp_path: Path) -> None:
     """The planted fault."""
     program = "import sys\nimport autotune.runtime.remote\nprint('urllib.request' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(tmp_path, ""), capture_output=True, text=True, timeout=WITHIN_S
+        [sys.executable, "-P", "-c", program],
+        env=environment(tmp_path, ""),
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
     )
     assert done.stdout == "True\n"

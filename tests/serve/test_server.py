@@ -202,7 +202,7 @@ def test_an_empty_store_is_served_too(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_the_server_in_order(scene: Scene) -> None:
     need_extras()
-    command = [sys.executable, "-m", "autotune", "serve", "--db", str(scene.path), "--port", "0"]
+    command = [sys.executable, "-P", "-m", "autotune", "serve", "--db", str(scene.path), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None

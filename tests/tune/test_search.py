@@ -242,5 +242,5 @@ def test_equal_neighbours_get_one_config(run: Run) -> None:
 
 def test_the_loop_loads_no_optuna_until_it_is_asked_for() -> None:
     program = "import sys, autotune.tune, autotune.run; print('optuna' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "False"
