@@ -161,6 +161,8 @@ struct Words {
   int memory = 2, piece = 1, width = 2, block = 2;
   std::vector<Place> sources = {{Space::Input, 0, 2}}, stores = {};
   std::vector<int> waits = {};
+  int posts = 1;
+  std::vector<RemoteReader> remote_readers = {};
 
   std::vector<std::int64_t> all() const {
     //                                rank blocks                     sync
@@ -169,7 +171,11 @@ struct Words {
     const auto add = [&](std::initializer_list<std::int64_t> more) { words.insert(words.end(), more); };
     add({1, 1});        // a reader
     add({0});           // final waits
-    add({1, 1, 1});     // levels, instructions, posts
+    add({1, 1, posts, static_cast<std::int64_t>(remote_readers.size())});  // levels, instructions
+    for (const RemoteReader& reader : remote_readers) {
+      add({reader.rank, static_cast<std::int64_t>(reader.pieces.size())});
+      for (const auto& [first, many] : reader.pieces) add({first, many});
+    }
     add({destinations, memory, piece, width, block, 0, charged, 0});
     for (const std::vector<Place>& places : {sources, stores}) {
       add({static_cast<std::int64_t>(places.size())});
@@ -198,6 +204,16 @@ void check_widths() {
   check_refused(right, "input", [](Words& words) { words.sources[0].index = 3; });
   check_refused(right, "scratch", [](Words& words) { words.sources[0] = {Space::Scratch, 0, 1}; });
   check_refused(right, "piece of a peer", [](Words& words) { words.sources[0] = {Space::Peer, 1, 2}; });
+}
+
+// What goes to other hosts: to somebody else, of a message that is there.
+void check_remote_readers() {
+  Words right;
+  right.remote_readers = {{1, {{0, 1}, {2, 1}}}};
+  check_refused(right, "a message to oneself", [](Words& words) { words.remote_readers[0].rank = 0; });
+  check_refused(right, "a reader of nothing", [](Words& words) { words.remote_readers[0].pieces.clear(); });
+  check_refused(right, "pieces beyond the end", [](Words& words) { words.remote_readers[0].pieces[1].second = 2; });
+  check_refused(right, "a reader where nothing is sent", [](Words& words) { words.posts = 0; });
 }
 
 // Each number is in its range, but no buffer or message is there for what it means.
@@ -243,6 +259,7 @@ void test_plans(const Programs& programs, std::uint64_t seed) {
   check_extremes(programs);
   check_loading(programs);
   check_widths();
+  check_remote_readers();
   check_meaning();
 }
 
