@@ -1,8 +1,9 @@
-"""How near the network model comes to the portable executor between four hosts at 1 Gbit/s.
+"""How near the network model comes to our executors between four hosts at 1 Gbit/s.
 
-    python benchmarks/fidelity_hosts.py [--rounds 7] [--algorithms ring,tree] [--sizes 1MiB,4MiB]
+    python benchmarks/fidelity_hosts.py [--rounds 7] [--algorithms ring,tree] [--sizes 1MiB,4MiB] [--executor native]
 
-Four network namespaces with one shaped interface each (benchmarks/hosts), one rank in each, gloo's sockets. Every
+Four network namespaces with one shaped interface each (benchmarks/hosts), one rank in each: the portable executor over
+gloo's sockets, or with --executor native our own over UCX, in segments of 256 KiB. Every
 algorithm's all_reduce (float32) runs over each size in interleaved rounds, shuffled anew in each; a sample is the mean
 of calls back to back, after one that is not timed and empties the interfaces' token buckets. About three minutes.
 
@@ -27,6 +28,7 @@ import time
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hosts.launch import run_ranks
 from hosts.network import Network, enter_private, made
@@ -37,6 +39,7 @@ from autotune.types import Collective, Config, DType, Layout, OpClass, Problem, 
 from autotune.units import format_bytes, parse_sizes
 
 N_HOSTS, RATE_MBIT = 4, 1000
+SEGMENT_BYTES = {"portable": None, "native": 256 << 10}
 PAYLOAD = 1448 / 1514
 SIZES = (64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20)
 FIT_ALGORITHM, FIT_SIZES = "ring", (1 << 20, 4 << 20, 16 << 20)
@@ -62,16 +65,16 @@ def main() -> int:
             for size in parse_sizes(options.sizes)
             if size <= 4 << 20 or algorithm not in WHOLE_BUFFERS
         ]
-        times_us = measured(cells, options.rounds)
+        times_us = measured(cells, options.rounds, options.executor)
     except AutotuneError as err:
         print(f"error: {err.message}\ntry: {err.remedy}", file=sys.stderr)
         return err.exit_code
-    return 1 if report(times_us) else 0
+    return 1 if report(times_us, options.executor) else 0
 
 
-def measured(cells: list[tuple[str, int]], rounds: int) -> dict[tuple[str, int], list[float]]:
+def measured(cells: list[tuple[str, int]], rounds: int, executor: str) -> dict[tuple[str, int], list[float]]:
     """Microseconds of every cell, by round."""
-    request = json.dumps({"cells": cells, "rounds": rounds})
+    request = json.dumps({"cells": cells, "rounds": rounds, "executor": executor})
     network = Network(n_hosts=N_HOSTS, rate_mbit=RATE_MBIT, prefix=f"at{os.getpid()}")
     command = [sys.executable, str(Path(__file__).resolve()), "--rank-of", request]
     start = time.monotonic()
@@ -81,29 +84,34 @@ def measured(cells: list[tuple[str, int]], rounds: int) -> dict[tuple[str, int],
     return {(algorithm, size): samples for algorithm, size, samples in json.loads(text)}
 
 
-def rank(request: dict[str, list[list[object]]]) -> None:
+def rank(request: dict[str, Any]) -> None:
     """One rank: measure all cells, and write the slowest rank's times as rank 0."""
     import torch
     import torch.distributed as dist
 
+    from autotune import communicator
     from autotune.kernels.portable import PortableCommunicator
 
     dist.init_process_group("gloo")
-    comm = PortableCommunicator(selector=lambda *_: Config(algorithm="ring"))
-    cells = [(str(algorithm), int(str(size))) for algorithm, size in request["cells"]]
+    segment_bytes = SEGMENT_BYTES[request["executor"]]
+    native = communicator() if request["executor"] == "native" else None
+    portable = PortableCommunicator(selector=lambda *_: Config(algorithm="ring"))
+    cells: list[tuple[str, int]] = request["cells"]
     buffers = {size: torch.zeros(size // 4) for _, size in cells}
 
     def call(algorithm: str, size: int) -> None:
         if algorithm == LIBRARY:
             dist.all_reduce(buffers[size])
+        elif native is not None:
+            native.all_reduce(buffers[size].numpy(), config=Config(algorithm=algorithm, segment_bytes=segment_bytes))
         else:
-            comm.all_reduce(buffers[size], config=Config(algorithm=algorithm))
+            portable.all_reduce(buffers[size], config=Config(algorithm=algorithm))
 
     for algorithm in dict.fromkeys(algorithm for algorithm, _ in cells):
         call(algorithm, min(buffers))  # connections
     order, luck = list(range(len(cells))), random.Random(0)
     samples: dict[int, list[float]] = defaultdict(list)
-    for _ in range(int(str(request["rounds"]))):
+    for _ in range(request["rounds"]):
         luck.shuffle(order)
         for index in order:
             algorithm, size = cells[index]
@@ -117,6 +125,8 @@ def rank(request: dict[str, list[list[object]]]) -> None:
     dist.all_reduce(mine, dist.ReduceOp.MAX)
     if dist.get_rank() == 0:
         print(json.dumps([[*cell, times] for cell, times in zip(cells, mine.tolist(), strict=True)]))
+    if native is not None:
+        native.close()
     dist.destroy_process_group()
 
 
@@ -132,10 +142,14 @@ def problem(size: int) -> Problem:
     return Problem(key=key, message_bytes=size)
 
 
-def report(times_us: dict[tuple[str, int], list[float]]) -> bool:
+def report(times_us: dict[tuple[str, int], list[float]], executor: str) -> bool:
     """Print every cell; whether the target is missed."""
+
+    def config(algorithm: str) -> Config:
+        return Config(algorithm=algorithm, segment_bytes=SEGMENT_BYTES[executor])
+
     timed = {
-        cell: Timed(problem=problem(cell[1]), config=Config(algorithm=cell[0]), time_us=statistics.median(samples))
+        cell: Timed(problem=problem(cell[1]), config=config(cell[0]), time_us=statistics.median(samples))
         for cell, samples in times_us.items()
     }
     port_gb_per_s = RATE_MBIT / 8e3 * PAYLOAD
@@ -153,7 +167,7 @@ def report(times_us: dict[tuple[str, int], list[float]]) -> bool:
         if algorithm == LIBRARY:
             print(words)
             continue
-        price_us = model.price(problem(size), Config(algorithm=algorithm)).time_us
+        price_us = model.price(problem(size), config(algorithm)).time_us
         error = price_us / time_us - 1
         judged = algorithm in JUDGED and size >= FROM_BYTES and (algorithm, size) not in fitted
         note = "fitted" if (algorithm, size) in fitted else "target 5 %" if judged else ""
@@ -173,6 +187,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    parser.add_argument("--executor", choices=sorted(SEGMENT_BYTES), default="portable")
     parser.add_argument("--rank-of", help=argparse.SUPPRESS)
     return parser.parse_args()
 
