@@ -18,7 +18,7 @@ from ...kernels.buffers import op_of
 from ...types import Collective, ReduceOp
 from .choosing import Wishes, choose
 from .executors import Executor, NativeExecutor, executor, shape_of
-from .pending import Pending, Ready
+from .pending import AllOf, Pending, Ready
 from .tensors import dense, put_back
 
 BESIDE_FROM_BYTES = 256 << 10
@@ -62,11 +62,9 @@ def mc2_all_reduce(
     work = dense(tensor.detach())
     tiles = _tiles(overlap)
     flat = work.view(-1)
-    pending: Pending | None = None
-    for part in flat.chunk(tiles) if tiles > 1 and flat.numel() else [flat]:
-        pending = _one(runner, wishes, Collective.ALL_REDUCE, part, part, op_of(op), async_op, overlap)
-    assert pending is not None
-    return _finished(pending, async_op, tensor, work)
+    parts = flat.chunk(tiles) if tiles > 1 and flat.numel() else [flat]
+    pending = [_one(runner, wishes, Collective.ALL_REDUCE, p, p, op_of(op), async_op, overlap) for p in parts]
+    return _finished(pending[0] if len(pending) == 1 else AllOf(pending), async_op, tensor, work)
 
 
 def mc2_all_gather(

@@ -6,7 +6,8 @@ May not touch: what the calls do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -78,3 +79,31 @@ class LibraryCall:
         except RuntimeError as err:
             return err
         return None
+
+
+class AllOf:
+    """Several calls under way; over when all are, in whatever order a library ends them."""
+
+    def __init__(self, parts: Sequence[Pending]) -> None:
+        self._parts = tuple(parts)
+
+    def done(self) -> bool:
+        return all(part.done() for part in self._parts)
+
+    def wait(self, timeout: float | None = None) -> torch.Tensor:
+        end_s = None if timeout is None else time.monotonic() + timeout
+        for part in self._parts:
+            result = part.wait(None if end_s is None else max(0.0, end_s - time.monotonic()))
+        return result
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        open_parts = iter(self._parts)
+
+        def next_one() -> None:
+            part = next(open_parts, None)
+            callback() if part is None else part.when_done(next_one)
+
+        next_one()
+
+    def error(self) -> BaseException | None:
+        return next((error for part in self._parts if (error := part.error()) is not None), None)
