@@ -247,8 +247,10 @@ class Worker:
             batches.append((time.perf_counter() - start) / turns / 2 * 1e6)
         return float(np.median(batches[1:]))  # the first one makes connections
 
-    def _pingpong(self, n_bytes: int, turns: int) -> float:
-        """Microseconds of one message between ranks 0 and 1: the median of nine batches of round trips."""
+    def _pingpong(self, n_bytes: int, turns: int) -> float | None:
+        """Microseconds of a message between ranks 0 and 1, the median of nine batches; None on other ranks."""
+        if self._comm.rank > 1:
+            return None
         data = bytearray(n_bytes)
         _native.pingpong(self._comm.group, data, 2)
         return float(np.median([_native.pingpong(self._comm.group, data, turns) for _ in range(9)])) * 1e6

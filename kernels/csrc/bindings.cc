@@ -149,6 +149,7 @@ double time_calls(Group& group, const Call& call, const Call& barrier, const Buf
 // Half the round trip of a message between ranks 0 and 1 of a group, in seconds, over `turns` round trips.
 double pingpong(Group& group, nb::handle object, long turns) {
   const View data(object, true, "data");
+  if (group.rank() > 1) throw BadArgument("pingpong is between ranks 0 and 1, and this is another", "call it there only");
   const nb::gil_scoped_release released;
   const int peer = 1 - group.rank();
   const auto start = std::chrono::steady_clock::now();

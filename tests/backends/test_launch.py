@@ -149,6 +149,14 @@ def test_a_rank_killed_from_outside_between_requests_is_seen_at_the_next() -> No
     assert "rank 1 was ended by signal 9" in caught.value.message
 
 
+def test_ranks_besides_the_two_take_no_part_in_a_pingpong() -> None:
+    with pool(3) as ranks:
+        first, second, third = (answer["us"] for answer in ranks.ask({"do": "pingpong", "bytes": 8, "turns": 10}))
+    assert isinstance(first, float)
+    assert isinstance(second, float)
+    assert third is None
+
+
 PARENT = """
 import sys
 from pathlib import Path
