@@ -3,7 +3,7 @@
 In:  this rank's matrices. Out: the product over the whole group, with gradients.
 May not touch: how a collective is carried out (calls.py), and which number of tiles pays (tiles.py).
 
-The three forms are those of tensor-parallel layers, and of CANN's MC2 operators. Each is the gradient of another:
+The three forms are those of tensor-parallel layers, and of CANN's MC2 operators:
 
     matmul_all_reduce(x, w)       sum over ranks of x @ w       x (m, k/n)   w (k/n, p)   ->  (m, p)
     all_gather_matmul(x, w)       all ranks' rows of x @ w      x (m/n, k)   w (k, p/n)   ->  (m, p/n)
@@ -128,14 +128,14 @@ class _AllGatherMatmul(torch.autograd.Function):  # type: ignore[misc] # torch i
 
 
 class _MatmulReduceScatter(torch.autograd.Function):  # type: ignore[misc] # torch is not type-checked
-    """Backward is an all_gather_matmul."""
+    """Backward gathers the gradient whole, in one piece: both products need it."""
 
     @staticmethod
     def forward(
         ctx: Context, x: torch.Tensor, w: torch.Tensor, tiles: int, group: dist.ProcessGroup | None
     ) -> torch.Tensor:
         ctx.save_for_backward(x, w)
-        ctx.tiles, ctx.group = tiles, group
+        ctx.group = group
         return scattered(x, w, tiles, group)
 
     @staticmethod
