@@ -35,6 +35,7 @@ class Recording:
 
     name: str
     backend: str
+    n_hosts: int
     topology: str
     facts: Mapping[str, str]
     cells: Cells
@@ -60,6 +61,7 @@ def save(recording: Recording, path: Path) -> None:
     about = {
         "name": recording.name,
         "backend": recording.backend,
+        "hosts": recording.n_hosts,
         "facts": dict(recording.facts),
         "topology": recording.topology,
         "cells": cells,
@@ -80,11 +82,15 @@ def load(path: Path) -> Recording:
     cells: dict[Problem, tuple[Config, ...]] = {}
     times: dict[Problem, Samples] = {}
     costs: dict[Problem, Samples] = {}
-    at = 0
+    at, n_hosts = 0, about.get("hosts", 1)
     for cell in about["cells"]:
         configs = tuple(config_of(text) for text in cell["configs"])
         problem = problem_of(
-            about["backend"], Collective(cell["collective"]), cell["ranks"], parse_bytes(cell["bytes"])
+            about["backend"],
+            Collective(cell["collective"]),
+            cell["ranks"],
+            parse_bytes(cell["bytes"]),
+            n_hosts=n_hosts,
         )
         cells[problem] = configs
         times[problem], costs[problem] = (array[at : at + len(configs)] for array in (time_us, cost_s))
@@ -92,6 +98,7 @@ def load(path: Path) -> Recording:
     return Recording(
         name=about["name"],
         backend=about["backend"],
+        n_hosts=n_hosts,
         topology=about["topology"],
         facts=about["facts"],
         cells=cells,
