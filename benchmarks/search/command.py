@@ -1,8 +1,9 @@
-"""The command line: list, record, replay.
+"""The command line: list, record, replay, budgets.
 
 python benchmarks/search list                    write configs/ (before anything is measured)
 python benchmarks/search record [SWEEP ...]      measure this machine: all sweeps, some ten minutes when it is quiet
-python benchmarks/search replay [SWEEP ...]      every search on every recording, as a table
+python benchmarks/search replay [SWEEP ...]      every search on every recording, as it ends by itself
+python benchmarks/search budgets [SWEEP ...]     every search on every recording, for the same seconds
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def main(program: list[str]) -> int:
         program: this command without its arguments.
     """
     parser = argparse.ArgumentParser(prog="search", description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("what", choices=("list", "record", "record-rank", "replay"))
+    parser.add_argument("what", choices=("list", "record", "record-rank", "replay", "budgets"))
     parser.add_argument("sweeps", nargs="*", metavar="SWEEP", help=", ".join(sweep.name for sweep in SWEEPS))
     parser.add_argument("--sampler", action="append", help="replay only this one; may be repeated")
     parser.add_argument("--effort", default="normal", choices=("quick", "normal", "thorough"), help="of the replay")
@@ -42,8 +43,10 @@ def main(program: list[str]) -> int:
             path = record(sweep, program)
             print(f"{path}, {path.stat().st_size / 1e3:.0f} kB")
         return 0
-    from .replay import replay
+    from .replay import budgets, replay
 
+    if given.what == "budgets":
+        return budgets(chosen, samplers=given.sampler)
     return replay(chosen, samplers=given.sampler, effort=given.effort, show_cells=given.cells)
 
 

@@ -37,10 +37,9 @@ from autotune.topology.document import to_json
 from autotune.topology.pairs import pinning_order
 from autotune.types import SampleKind
 
-from .recording import RECORDINGS, Recording, save
+from .recording import HALVES, RECORDINGS, Recording, save
 from .sweeps import Sweep, read_list
 
-HALVES = 2
 ROUNDS = 24
 """Of a half: nine to race and 15 to confirm; or twelve to choose the oracle and twelve to compare with it."""
 _WITHIN_S = 900.0
