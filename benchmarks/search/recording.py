@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +47,16 @@ class Recording:
     @property
     def n_rounds(self) -> int:
         return next(iter(self.time_us.values())).shape[1]
+
+    def reordered(self, number: int) -> Recording:
+        """The same rounds in another order, so that other rounds race, confirm and judge; 0 is as recorded.
+
+        A round stays whole, over all cells. What a sample cost stays where it was: it is no luck of the round.
+        """
+        if number == 0:
+            return self
+        order = np.random.default_rng(number).permutation(self.n_rounds)
+        return replace(self, time_us={problem: times[:, order] for problem, times in self.time_us.items()})
 
 
 def save(recording: Recording, path: Path) -> None:

@@ -1,16 +1,19 @@
-"""Every search on every recording, twice, on rounds that share nothing with those that judge it.
+"""Every search on every recording, several times, on rounds that share nothing with those that judge it.
 
 In:  recordings. Out: tables. The search is the product's own (`autotune.tune.tune`) with a store in memory, from
 nothing but the cost model of the recorded topology; its clock is the recorded seconds.
 
 A recording has two halves of 24 rounds. Run A races on the first nine of one and confirms on its other 15; the other
-half judges it (`judging`). Run B has the halves the other way round. No decision gets more than 15 confirm rounds,
-since there are no more, and no steady rounds, since none were recorded. Columns:
+half judges it (`judging`). Run B has the halves the other way round. That pair of runs is repeated with the rounds in
+other orders. No decision gets more than 15 confirm rounds, since there are no more, and no steady rounds, since none
+were recorded. Columns:
 
-    regret mean, worst   time of the choice over the oracle's, less one; after "worst" what of it is no noise (99 %)
-    time                 seconds of the search over those of nine rounds of every config
-    agree                cells on which runs A and B chose alike / or differ by less than the noise
-    slower               cells, of both runs, in which the choice is significantly slower than the default
+    mean      regret: time of the choice over the oracle's, less one; the mean of all cells and runs
+    cell      the worst cell: the largest mean regret of a cell over the runs
+    run       the worst cell of any run, and what of it noise does not explain (99 %)
+    time      seconds of the search over those of nine rounds of every config
+    agree     cells on which runs A and B chose alike / or differ by less than the noise
+    slower    choices, of all runs, that are significantly slower than the default
 
 `budgets` gives every search the same recorded seconds, as shares of the exhaustive ones, and lets it use them as it
 likes: as many configs enter as the time allows. A cell that the time did not reach keeps the default.
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -29,6 +33,7 @@ from autotune.measure import EXHAUSTIVE, NORMAL, QUICK, THOROUGH, Effort
 from autotune.topology.document import from_json
 from autotune.tune import Knowledge, Sampler, pricing_of, proposer_for, tune
 from autotune.types import Config, Problem
+from autotune.units import format_bytes
 
 from .judging import Judged, apart, judged
 from .recorded import CONFIRM_ROUNDS, RecordedBackend, exhaustive_s
@@ -40,6 +45,8 @@ EFFORTS = {effort.name: effort for effort in (QUICK, NORMAL, THOROUGH)}
 GROUPS = (("all", 0, 1000), ("25-50", 25, 50), ("over 80", 80, 1000))
 """Cells by their number of configs; the issue of cost is one of cells with many."""
 SHARES = (0.05, 0.1, 0.2)
+ORDERS = 5
+_HEADS = ("search", "cells", "mean", "cell", "run", "time", "agree", "slower", "own s")
 
 
 def replay(sweeps: Sequence[Sweep], *, samplers: Sequence[str] | None, effort: str, show_cells: bool) -> int:
@@ -47,16 +54,16 @@ def replay(sweeps: Sequence[Sweep], *, samplers: Sequence[str] | None, effort: s
     for sweep in sweeps:
         recording = load(RECORDINGS / f"{sweep.name}.npz")
         _print_head(recording)
-        heads = ("search", "cells", "regret mean", "worst", "sure", "time", "agree", "slower", "own s")
-        print("{:<10} {:<13} {:>11} {:>7} {:>6} {:>6} {:>10} {:>6} {:>6}".format(*heads))
+        print("{:<10} {:<13} {:>7} {:>6} {:>13} {:>6} {:>10} {:>9} {:>6}".format(*_HEADS))
         for sampler in _chosen(samplers):
             began_s = time.perf_counter()
-            runs = [run(recording, sampler, EFFORTS[effort], half) for half in range(HALVES)]
+            runs = runs_of(recording, sampler, EFFORTS[effort])
             own_s = time.perf_counter() - began_s
             for title, least, most in GROUPS:
-                chosen = [[one for one in run if least <= len(recording.cells[one.problem]) <= most] for run in runs]
-                if chosen[0] and not (least and len(chosen[0]) == len(runs[0])):
-                    print(_line(sampler.value, f"{title} ({len(chosen[0])})", recording, chosen, own_s))
+                group = [p for p, configs in recording.cells.items() if least <= len(configs) <= most]
+                if group and (title == "all" or len(group) < len(recording.cells)):
+                    head = f"{sampler.value:<10} {f'{title} ({len(group)})':<13}"
+                    print(f"{head} {_line(recording, runs, group)} {own_s:>6.1f}", flush=True)
             if show_cells:
                 _print_cells(recording, runs)
     return 0
@@ -69,26 +76,37 @@ def budgets(sweeps: Sequence[Sweep], *, samplers: Sequence[str] | None) -> int:
         _print_head(recording)
         print(f"{'search':<10}", *(f"{f'{share:.0%} of the time':>26}" for share in SHARES))
         for sampler in _chosen(samplers):
-            if sampler is Sampler.GRID:
-                continue
-            print(f"{sampler.value:<10}", *(f"{_at_budget(recording, sampler, share):>26}" for share in SHARES))
+            if sampler is not Sampler.GRID:
+                print(f"{sampler.value:<10}", *(f"{_at_budget(recording, sampler, share):>26}" for share in SHARES))
     return 0
 
 
 def _at_budget(recording: Recording, sampler: Sampler, share: float) -> str:
-    unlimited = replace(NORMAL, entrants=None)
-    cells: list[Judged] = []
-    for half in range(HALVES):
-        budget_s = share * sum(exhaustive_s(recording, problem, half) for problem in recording.cells)
-        cells += run(recording, sampler, unlimited, half, budget_s=budget_s)
-    spent = sum(one.spent_s for one in cells) / sum(one.exhaustive_s for one in cells)
-    mean = statistics.fmean(one.regret for one in cells)
-    return f"{mean:.2%}, worst {max(one.regret for one in cells):.0%} ({spent:.1%})"
+    runs = runs_of(recording, sampler, replace(NORMAL, entrants=None), share=share)
+    every = [one for run in runs for one in run.values()]
+    spent = sum(one.spent_s for one in every) / sum(one.exhaustive_s for one in every)
+    return f"{_mean(every):.2%}, cell {_worst_cell(runs):.0%} ({spent:.1%})"
 
 
-def run(
-    recording: Recording, sampler: Sampler, effort: Effort, half: int, *, budget_s: float | None = None
-) -> list[Judged]:
+Run = Mapping[Problem, Judged]
+
+
+def runs_of(recording: Recording, sampler: Sampler, effort: Effort, *, share: float | None = None) -> list[Run]:
+    """Pairs of runs that saw different halves, of every order of the rounds.
+
+    Args:
+        share: of the exhaustive seconds, that a run may use at most; None for as long as it takes.
+    """
+    runs: list[Run] = []
+    for number in range(ORDERS):
+        ordered = recording.reordered(number)
+        for half in range(HALVES):
+            whole_s = sum(exhaustive_s(ordered, problem, half) for problem in ordered.cells)
+            runs.append(run(ordered, sampler, effort, half, budget_s=None if share is None else share * whole_s))
+    return runs
+
+
+def run(recording: Recording, sampler: Sampler, effort: Effort, half: int, *, budget_s: float | None = None) -> Run:
     """One search over a recording, and its judgement."""
     backend = RecordedBackend(recording, half=half)
     base = EXHAUSTIVE if sampler is Sampler.GRID else effort
@@ -125,8 +143,8 @@ def run(
         store.close()
     decided = verdicts(trials, default=backend.default, reference=backend.reference)
     choices: Mapping[Problem, Config] = {problem: verdict.config for problem, verdict in decided.items()}
-    return [
-        judged(
+    return {
+        problem: judged(
             recording,
             problem,
             choices.get(problem, default_of(problem)),
@@ -134,7 +152,7 @@ def run(
             seen=half,
         )
         for problem in recording.cells
-    ]
+    }
 
 
 def _chosen(samplers: Sequence[str] | None) -> list[Sampler]:
@@ -147,31 +165,40 @@ def _print_head(recording: Recording) -> None:
     print(f"\n{recording.name}: {len(counts)} cells of {min(counts)} to {max(counts)} configs ({facts})")
 
 
-def _line(name: str, title: str, recording: Recording, runs: Sequence[Sequence[Judged]], own_s: float) -> str:
-    every = [one for cells in runs for one in cells]
-    mean = statistics.fmean(one.regret for one in every)
-    worst = max(every, key=lambda one: one.regret)
+def _line(recording: Recording, runs: Sequence[Run], group: Sequence[Problem]) -> str:
+    own = [{problem: run[problem] for problem in group} for run in runs]
+    every = [one for run in own for one in run.values()]
+    pairs = [(a[problem], b[problem]) for a, b in zip(own[::2], own[1::2], strict=True) for problem in group]
+    alike = sum(a.config == b.config for a, b in pairs) / len(pairs)
+    near = sum(a.config == b.config or not apart(recording, a, b) for a, b in pairs) / len(pairs)
     share = sum(one.spent_s for one in every) / sum(one.exhaustive_s for one in every)
-    pairs = list(zip(*runs, strict=True))
-    alike = sum(a.config == b.config for a, b in pairs)
-    near = sum(a.config == b.config or not apart(recording, a, b) for a, b in pairs)
-    agree = f"{alike / len(pairs):.0%}/{near / len(pairs):.0%}"
-    slower = sum(one.slower for one in every)
-    sure = max(0.0, max(one.low for one in every))
-    return (
-        f"{name:<10} {title:<13} {mean:>10.2%} {worst.regret:>7.1%} {sure:>6.1%} {share:>6.1%} {agree:>10} {slower:>6}"
-        f" {own_s:>6.1f}"
+    worst = max(every, key=lambda one: one.regret)
+    words = (
+        f"{_mean(every):.2%}",
+        f"{_worst_cell(own):.1%}",
+        f"{worst.regret:.0%} ({max(0.0, *(one.low for one in every)):.0%})",
+        f"{share:.1%}",
+        f"{alike:.0%}/{near:.0%}",
+        f"{sum(one.slower for one in every)}/{len(every)}",
     )
+    return "{:>7} {:>6} {:>13} {:>6} {:>10} {:>9}".format(*words)
 
 
-def _print_cells(recording: Recording, runs: Sequence[Sequence[Judged]]) -> None:
-    for cells in zip(*runs, strict=True):
-        key = cells[0].problem.key
-        texts = [
-            f"{one.config!s:<32} {one.regret:>6.1%} ({one.low:>6.1%}) of {one.oracle!s:<30}"
-            f" {one.spent_s / one.exhaustive_s:>5.0%}"
-            for one in cells
-        ]
-        n_configs = len(recording.cells[cells[0].problem])
-        place = f"    {key.collective.value} {key.n_ranks} {cells[0].problem.message_bytes:>8} {n_configs:>3}"
-        print(place, *texts, sep="  ")
+def _mean(every: Sequence[Judged]) -> float:
+    return statistics.fmean(one.regret for one in every)
+
+
+def _worst_cell(runs: Sequence[Run]) -> float:
+    return max(_mean([run[problem] for run in runs]) for problem in runs[0])
+
+
+def _print_cells(recording: Recording, runs: Sequence[Run]) -> None:
+    for problem, configs in recording.cells.items():
+        own = [run[problem] for run in runs]
+        chosen = Counter(str(one.config) for one in own).most_common(3)
+        oracles = Counter(str(one.oracle) for one in own).most_common(2)
+        spent = sum(one.spent_s for one in own) / sum(one.exhaustive_s for one in own)
+        words = [" ".join(f"{count}x {config}" for config, count in found) for found in (chosen, oracles)]
+        place = f"{problem.key.collective.value} {problem.key.n_ranks} {format_bytes(problem.message_bytes)}"
+        head = f"    {place:<28} {len(configs):>3} {_mean(own):>6.1%} {spent:>5.0%} default {default_of(problem)}"
+        print(f"{head}; chosen {words[0]}; oracle {words[1]}")
