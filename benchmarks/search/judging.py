@@ -3,8 +3,8 @@
 In:  a recording, a cell, a choice, and which half of the rounds the search saw. Out: `Judged`.
 
 The oracle of an exhaustive sweep has to be chosen on rounds other than those on which it is compared, else it would be
-credited with its luck. So the twelve even rounds of the unseen half choose one, and the twelve odd ones compare; and
-the other way round. The regret is over the pairs of all 24 rounds.
+credited with its luck. So the even rounds of the unseen half choose one, and the odd ones compare; and the other way
+round. The regret is over the pairs of both.
 """
 
 from __future__ import annotations

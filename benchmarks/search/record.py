@@ -4,7 +4,7 @@ In:  the lists in ``configs/``. Out: files in ``recordings/``. Each sample is as
 costs is known: the wall time from asking to the answer, with writing and checking the buffers.
 
 Rounds are outermost: each visits all cells of the sweep in an order of its own, and all configs of a cell one after the
-other, in another order each time. Two times 24 rounds are taken: round r belongs to half r mod 2, so that slow phases
+other, in another order each time. Two times 40 rounds are taken: round r belongs to half r mod 2, so that slow phases
 of the host fall on both alike.
 
 A sweep of several hosts is recorded by rank 0 of a job in network namespaces (benchmarks/hosts), with the launcher's
@@ -40,8 +40,9 @@ from autotune.types import SampleKind
 from .recording import HALVES, RECORDINGS, Recording, save
 from .sweeps import Sweep, read_list
 
-ROUNDS = 24
-"""Of a half: nine to race and 15 to confirm; or twelve to choose the oracle and twelve to compare with it."""
+ROUNDS = 40
+"""Of a half: nine to race and 31 to confirm, which is more than `NORMAL` takes; or 20 to choose the oracle and 20 to
+compare with it."""
 _WITHIN_S = 900.0
 
 

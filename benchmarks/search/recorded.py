@@ -20,7 +20,7 @@ from autotune.types import Config, Problem, SampleKind, TrialState
 from .recording import HALVES, Recording
 from .sweeps import default_of, reference_of
 
-RACE_ROUNDS, CONFIRM_ROUNDS = 9, 15
+RACE_ROUNDS = 9
 
 
 class RecordedBackend:
@@ -52,7 +52,7 @@ class RecordedBackend:
         self, problem: Problem, configs: Sequence[Config], *, kind: SampleKind, batch: int
     ) -> list[Outcome]:
         number, phase = divmod(batch, 4)  # tune.rounds numbers its batches so
-        at = RACE_ROUNDS + number % CONFIRM_ROUNDS if phase // 2 else number % RACE_ROUNDS
+        at = RACE_ROUNDS + number % confirm_rounds(self._recording) if phase // 2 else number % RACE_ROUNDS
         column = at * HALVES + self._half
         return [self._sample(problem, config, column) for config in configs]
 
@@ -74,6 +74,11 @@ class RecordedBackend:
         if np.isnan(time_us):
             return Failure(state=TrialState.INVALID, message="failed when it was recorded")
         return Timing(time_us=time_us, batch_calls=batch_calls(time_us))
+
+
+def confirm_rounds(recording: Recording) -> int:
+    """What is left of a half after the race."""
+    return recording.n_rounds // HALVES - RACE_ROUNDS
 
 
 def sample_cost_s(recording: Recording, problem: Problem, config: int, column: int, *, is_first: bool) -> float:

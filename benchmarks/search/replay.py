@@ -3,10 +3,9 @@
 In:  recordings. Out: tables. The search is the product's own (`autotune.tune.tune`) with a store in memory, from
 nothing but the cost model of the recorded topology; its clock is the recorded seconds.
 
-A recording has two halves of 24 rounds. Run A races on the first nine of one and confirms on its other 15; the other
-half judges it (`judging`). Run B has the halves the other way round. That pair of runs is repeated with the rounds in
-other orders. No decision gets more than 15 confirm rounds, since there are no more, and no steady rounds, since none
-were recorded. Columns:
+A recording has two halves. Run A races on the first nine rounds of one and confirms on its others; the other half
+judges it (`judging`). Run B has the halves the other way round. That pair of runs is repeated with the rounds in other
+orders. There are no steady rounds, since none were recorded. Columns:
 
     mean      regret: time of the choice over the oracle's, less one; the mean of all cells and runs
     cell      the worst cell: the largest mean regret of a cell over the runs
@@ -36,7 +35,7 @@ from autotune.types import Config, Problem
 from autotune.units import format_bytes
 
 from .judging import Judged, apart, judged
-from .recorded import CONFIRM_ROUNDS, RecordedBackend, exhaustive_s
+from .recorded import RecordedBackend, confirm_rounds, exhaustive_s
 from .recording import HALVES, RECORDINGS, Recording, load
 from .sweeps import STAGING_BYTES, Sweep, default_of
 
@@ -110,7 +109,8 @@ def run(recording: Recording, sampler: Sampler, effort: Effort, half: int, *, bu
     """One search over a recording, and its judgement."""
     backend = RecordedBackend(recording, half=half)
     base = EXHAUSTIVE if sampler is Sampler.GRID else effort
-    given = replace(base, most_rounds=CONFIRM_ROUNDS, steady_rounds=0)
+    most_rounds = min(base.most_rounds, confirm_rounds(recording))
+    given = replace(base, most_rounds=most_rounds, steady_rounds=0)
     place = from_json(recording.topology)
     pricing = pricing_of(place, recording.backend, cluster=place, staging_bytes=STAGING_BYTES)
     store = open_store("sqlite://")
