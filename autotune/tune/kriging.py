@@ -34,9 +34,9 @@ _LEAST = 1e-6  # variance: so that equations have a solution, and a spread can b
 class Kernel:
     """How f varies: standard deviations of logs, and the octaves over which a correlation falls to 1/e."""
 
-    algorithm: float = 0.4
+    algorithm: float = 0.2
     unpriced: float = 0.6
-    config: float = 0.15
+    config: float = 0.1
     size_octaves: float = 6.0
     ranks_octaves: float = 2.0
     segment_octaves: float = 3.0

@@ -160,7 +160,9 @@ class ModelProposer:
         ranked = sorted(others, key=lambda config: (-worth[config], str(config)))
         hopeful = [config for config in ranked if worth[config] >= self.WORTH]
         if not entered:
-            return (*own, *_one_of_each(hopeful)[: min(self.FIRST, left - len(own))])
+            fastest = min(others, key=lambda config: (forecasts[config].mean, str(config)), default=None)
+            first = _one_of_each(hopeful if fastest is None else [fastest, *hopeful])
+            return (*own, *first[: min(self.FIRST, left - len(own))])
         return tuple(dict.fromkeys((*own, *hopeful[: self.FURTHER], *self._untried(ranked))))[:left]
 
     def tell(self, number: int, config: Config, outcome: Outcome) -> None:
