@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,17 +14,17 @@ from .advise import job_calls
 from .launched import on_every_rank
 from .options import AsJson, BackendName, Database, DeviceName, settings_with, without_password
 from .output import say, show, show_json, text_width
+from .planning import plan_of, sampler_of, searched, types_of, with_error_budget
 from .progress import RunProgress
 from .rechecking import confirm_rules
 from .step import step_document, step_total, step_view
 
 if TYPE_CHECKING:
     from ..launch import Job
-    from ..plan import Plan, Workload
+    from ..plan import Plan
     from ..report.outcome import Outcome
     from ..run import RunResult
     from ..settings import Settings
-    from ..tune import Sampler
 
 _GOES_ON = "the same command goes on from there"
 
@@ -143,12 +142,12 @@ def run(
             command=_typed(sys.argv),
             as_json=as_json,
         )
-    chosen = _plan(plan, quick=quick, collective=collective, sizes=sizes, ranks=ranks, memory=memory, budget=budget)
+    chosen = plan_of(plan, quick=quick, collective=collective, sizes=sizes, ranks=ranks, memory=memory, budget=budget)
     calls = job_calls(workload, model, tensor_parallel, batch, sequence, phase)
-    chosen = _searched(chosen, exhaustive=exhaustive, calls=calls, given=(plan, sizes, ranks, collective))
-    chosen = _with_error_budget(chosen, max_error, data, distribution)
-    chosen = chosen if plan is not None else _types_of(backend, chosen)
-    search = _sampler(sampler, exhaustive=exhaustive)
+    chosen = searched(chosen, exhaustive=exhaustive, calls=calls, given=(plan, sizes, ranks, collective))
+    chosen = with_error_budget(chosen, max_error, data, distribution)
+    chosen = chosen if plan is not None else types_of(backend, chosen)
+    search = sampler_of(sampler, exhaustive=exhaustive)
     if job is not None:
         chosen = plan_of_job(chosen, job, ranks_given=ranks is not None or plan is not None)
     if dry_run:
@@ -183,77 +182,6 @@ def run(
         raise typer.Exit(130)
     if not result.decided or result.report.failed:
         raise typer.Exit(1)
-
-
-def _plan(
-    path: str | None,
-    *,
-    quick: bool,
-    collective: list[str] | None,
-    sizes: str | None,
-    ranks: str | None,
-    memory: list[str] | None,
-    budget: str | None,
-) -> Plan:
-    from ..plan import default_plan, load_plan, parse_collective, parse_memory, quick_plan
-    from ..topology.host import collect, parse
-    from ..units import parse_duration, parse_ranks, parse_sizes
-
-    if path is not None and quick:
-        raise UsageError("--quick and a plan file are two plans", remedy="write effort: quick into the plan")
-    n_cores = parse(collect()).n_cores
-    base = load_plan(path, n_cores=n_cores) if path else quick_plan(n_cores) if quick else default_plan(n_cores)
-    return base.override(
-        collectives=[parse_collective(word) for word in collective or ()],
-        sizes=None if sizes is None else parse_sizes(sizes),
-        refine="-" in (sizes or ""),
-        ranks=None if ranks is None else parse_ranks(ranks),
-        memories=[parse_memory(word) for word in memory or ()],
-        budget_s=None if budget is None else parse_duration(budget),
-    )
-
-
-def _searched(
-    plan: Plan, *, exhaustive: bool, calls: Workload | None, given: tuple[str | list[str] | None, ...]
-) -> Plan:
-    from ..measure import EXHAUSTIVE
-
-    if calls is not None and any(word is not None for word in given):
-        raise UsageError(
-            "--workload and --model say what is measured, and so do a plan, --collective, --sizes and --ranks",
-            remedy="leave those out, or write the calls into a workload",
-        )
-    return plan.override(effort=EXHAUSTIVE if exhaustive else None, workload=calls)
-
-
-def _sampler(word: str | None, *, exhaustive: bool) -> Sampler:
-    from ..plan import named
-    from ..tune import Sampler
-
-    if exhaustive and word not in (None, Sampler.GRID.value):
-        raise UsageError(f"--exhaustive measures everything, and --sampler {word} does not", remedy="leave one out")
-    if word is None:
-        return Sampler.GRID if exhaustive else Sampler.MODEL
-    return named("sampler", word, {sampler.value: sampler for sampler in Sampler})
-
-
-def _types_of(backend: str, plan: Plan) -> Plan:
-    """The default plan's element types, as far as the backend has them; a plan file's are the user's."""
-    from ..backends.mpi_knobs import DTYPES
-    from ..backends.mpi_program import KINDS
-
-    return replace(plan, dtypes=tuple(d for d in plan.dtypes if d in DTYPES)) if backend in KINDS else plan
-
-
-def _with_error_budget(plan: Plan, max_error: float | None, data: str | None, distribution: str | None) -> Plan:
-    from ..backends.data import data_word
-    from ..runtime.arguments import error_budget
-
-    if max_error is None:
-        if data is not None or distribution is not None:
-            raise UsageError("data without an error budget", remedy="give --max-error too")
-        return plan
-    return plan.override(max_error=error_budget(max_error), data=data_word(data, distribution))
 
 
 def _typed(words: list[str]) -> str:

@@ -12,6 +12,7 @@ from .derive import host_model, layout_of, machine_model, model_of
 from .fabric import Fabric, HostPattern, Network, Tier, crossbar
 from .fit import Timed, fit_host, fit_network, timed
 from .host import HostModel
+from .joined import joined_model
 from .limits import least_us
 from .network import CodecCost, NetworkModel
 from .parameters import HostParameters, NetworkParameters
@@ -34,6 +35,7 @@ __all__ = [
     "fit_host",
     "fit_network",
     "host_model",
+    "joined_model",
     "layout_of",
     "least_us",
     "machine_model",

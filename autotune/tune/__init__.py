@@ -2,18 +2,20 @@
 
 samplers   the searches by name
 proposer   what to try next, behind an ask/tell Protocol; optuna_proposer is Optuna's
-knowledge  forecasts, from the cost model (pricing) and what was measured elsewhere (history)
+knowledge  forecasts, from the cost model (pricing) and what was measured elsewhere (ratios, kriging, history)
 budget     seconds, shared out over cells
 cell       one problem: race, then confirm
 sizes      which sizes between the planned ones are worth measuring
-loop       all problems of a plan, and the report
-recheck    whether the rules of a table still hold
+loop       all problems of a plan
+outcome    what a run says while it lasts, and what came of it
+recheck    whether the rules of a table (claims) still hold
 """
 
 from __future__ import annotations
 
 from .knowledge import Knowledge, Pricing
-from .loop import Interrupted, Progress, TuneReport, tune
+from .loop import tune
+from .outcome import Interrupted, Progress, TuneReport
 from .pricing import pricing_of
 from .proposer import Proposer, ProposerFor, Scope
 from .samplers import Sampler, proposer_for

@@ -5,10 +5,9 @@ May not touch: stores, clocks, backends.
 
 A cost model is off by factors that change slowly: what an algorithm took over its price at 64 KiB, it will take at
 256 KiB too. So every measured config leaves a residual, the log of what it took over what it was priced at, both
-relative to the default of the same cell (a slow host falls on both and cancels). A forecast is the model's price,
-moved by the weighted mean of the residuals near it (Nadaraya 1964, Watson 1964; with the weight of a prior that says
-that the model is right, but for what the default's own price is off by). Near is near in size and ranks, with the same
-algorithm, codec and knobs. Without a model the residuals alone are left.
+relative to the default of the same cell (a slow host falls on both and cancels). A forecast is the model's price, moved
+by what the residuals near it let expect (`kriging`). How far forecasts are off altogether is learnt on the way: each
+cell, once measured, judges what was forecast for it. Without a model the residuals alone are left.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from dataclasses import dataclass
 
 from ..measure import leader, race_of
 from ..types import Config, Phase, Problem, RuleKey, SampleKind, Trial
+from .kriging import Kernel, Measured, expected
+from .ratios import Ratio, ratios_to
 
 Pricing = Callable[[Problem, Config], float | None]
 """Microseconds of one call by a cost model; None where it has no price."""
@@ -28,14 +29,10 @@ Pricing = Callable[[Problem, Config], float | None]
 OWN_RUN, EARLIER_RUN, SIMILAR_MACHINE = 1.0, 0.5, 0.2
 """How much a residual counts, by where it was measured."""
 
-_PRIOR_WEIGHT = 0.1  # of the model's own word, against a residual of the same config at the same size
-_PRICED_SPREAD, _UNPRICED_SPREAD = 0.5, 0.7  # standard deviation of a residual where nothing near was measured
-_OWN_SPREAD = 0.1  # of a config against others of its algorithm
-_SIZE_OCTAVES = 2.0  # the weight of a residual falls to 1/e over so many
-_RANKS_OCTAVES = 0.7
-_SEGMENT_OCTAVES = 3.0
-_OTHER_SEGMENT, _OTHER_KNOBS, _OTHER_DTYPE = 0.7, 0.3, 0.6
-_MOST_CELLS = 12  # that a forecast looks at: the nearest
+_KERNEL = Kernel()
+_CALIBRATION_WEIGHT = 8  # forecasts that count as having been off by just what they claimed
+_MOST_MISSED = 3.0  # standard deviations that one of them counts for at most
+_MOST_CELLS = 8  # that a forecast looks at: the nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +42,20 @@ class Forecast:
     mean: float
     spread: float
 
+    def improvement(self, best: float) -> float:
+        """The share of the time of `best`, a log as well, that this config is expected to save; what it would lose if
+        it were slower does not count, since it would not be taken then."""
+        below = (best - self.mean) / self.spread
+        density = math.exp(-below * below / 2) / math.sqrt(2 * math.pi)
+        return self.spread * (density + below * statistics.NormalDist().cdf(below))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """The residuals of one measured cell."""
+    """What one measured cell has shown."""
 
     problem: Problem
-    residuals: Mapping[Config, float]
+    ratios: Mapping[Config, Ratio]
     trust: float
 
 
@@ -67,7 +71,9 @@ class Knowledge:
         self._pricing = pricing
         self._default = default
         self._cells: dict[tuple[Problem, float], _Seen] = {}
+        self._cheapest_us: dict[Problem, float] = {}
         self._winners: dict[Problem, Config] = {}
+        self._missed: dict[tuple[Problem, float], tuple[float, ...]] = {}
 
     def learn(self, trials: Iterable[Trial], *, trust: float = OWN_RUN) -> None:
         """Take in one session's trials of one problem; what was known of them before is replaced."""
@@ -77,9 +83,9 @@ class Knowledge:
         problem = own[0].problem
         ratios = log_ratios(own, self._default(problem))
         if ratios:
-            model = self._model(problem, ratios)
-            residuals = {config: ratio - model[config] for config, ratio in ratios.items()}
-            self._cells[problem, trust] = _Seen(problem=problem, residuals=residuals, trust=trust)
+            if (problem, trust) not in self._missed:
+                self._missed[problem, trust] = self._misses(problem, ratios)
+            self._cells[problem, trust] = _Seen(problem=problem, ratios=ratios, trust=trust)
         if any((race := race_of(own)).values()):
             self._winners[problem] = leader(race)
 
@@ -95,37 +101,64 @@ class Knowledge:
     def algorithms_tried(self, problem: Problem) -> set[str]:
         """What was measured at any size with these ranks."""
         seen = [cell for cell in self._cells.values() if cell.problem.key == problem.key]
-        return {config.algorithm for cell in seen for config in cell.residuals}
+        return {config.algorithm for cell in seen for config in cell.ratios}
 
     def forecasts(
-        self, problem: Problem, configs: Sequence[Config], measured: Mapping[Config, float] | None = None
+        self, problem: Problem, configs: Sequence[Config], measured: Mapping[Config, Ratio] | None = None
     ) -> dict[Config, Forecast]:
         """What to expect of configs, those outside the model included.
 
         Args:
-            measured: log ratios to the default that this cell has shown already.
+            measured: ratios to the default that this cell has shown already.
         """
-        model = self._model(problem, [*configs, *(measured or {})])
-        cells = [(self._nearness(problem, seen), seen.residuals) for seen in self._nearest(problem)]
-        if measured:
-            cells.append((1.0, {config: ratio - model[config] for config, ratio in measured.items()}))
-        priced = {config: self._pricing(problem, config) is not None for config in configs}
-        shift = _shift(cells, self._default(problem).algorithm)
-        own = self._default(problem).algorithm
-        return {
-            config: _forecast(config, model[config], 0.0 if config.algorithm == own else shift, priced[config], cells)
-            for config in configs
-        }
+        return self._forecasts(problem, configs, measured or {}, _KERNEL.scaled(self._scale(problem)))
+
+    def _forecasts(
+        self, problem: Problem, configs: Sequence[Config], measured: Mapping[Config, Ratio], kernel: Kernel
+    ) -> dict[Config, Forecast]:
+        default, model = self._default(problem), self._model(problem, [*configs, *measured])
+        seen = [
+            *self._nearest(problem),
+            *([_Seen(problem=problem, ratios=measured, trust=OWN_RUN)] if measured else []),
+        ]
+        cells = [self._residuals(cell) for cell in seen]
+        known = [config for cell in cells for config in cell.residuals]
+        unpriced = frozenset(c for c in (default, *configs, *known) if self._pricing(problem, c) is None)
+        found = expected(problem, default, configs, cells, unpriced, kernel)
+        return {config: Forecast(mean=model[config] + mean, spread=spread) for config, (mean, spread) in found.items()}
+
+    def _residuals(self, seen: _Seen) -> Measured:
+        model = self._model(seen.problem, seen.ratios)
+        left = {c: Ratio(log=ratio.log - model[c], variance=ratio.variance) for c, ratio in seen.ratios.items()}
+        return Measured(problem=seen.problem, default=self._default(seen.problem), residuals=left, trust=seen.trust)
+
+    def _misses(self, problem: Problem, ratios: Mapping[Config, Ratio]) -> tuple[float, ...]:
+        """How far what was measured lay from what was forecast, in the standard deviations that this claimed."""
+        others = [config for config in ratios if config != self._default(problem)]
+        claimed = self._forecasts(problem, others, {}, _KERNEL)
+        return tuple(
+            (ratios[c].log - claimed[c].mean) / math.sqrt(claimed[c].spread ** 2 + ratios[c].variance) for c in others
+        )
+
+    def _scale(self, problem: Problem) -> float:
+        """What forecasts of this kind of call are really off by, over what they claim (Dawid 1984: a forecaster is
+        judged by what came after). As if `_CALIBRATION_WEIGHT` of them had been off by just what they claim."""
+        seen = [m for (other, _), missed in self._missed.items() if _same_kind(other.key, problem.key) for m in missed]
+        squares = sum(min(m * m, _MOST_MISSED**2) for m in seen)
+        return math.sqrt((squares + _CALIBRATION_WEIGHT) / (len(seen) + _CALIBRATION_WEIGHT))
 
     def _model(self, problem: Problem, configs: Iterable[Config]) -> dict[Config, float]:
-        """Log prices over the default's. What has no price is taken for as fast as the cheapest that has one."""
+        """Log prices over the default's. What has no price is taken for as fast as the cheapest that was asked for."""
         prices = {config: self._pricing(problem, config) for config in configs}
         known = [price for price in prices.values() if price is not None]
-        if not known:
+        cheapest_us = min([*known, self._cheapest_us.get(problem, math.inf)])
+        if cheapest_us == math.inf:
             return dict.fromkeys(prices, 0.0)
-        base = self._pricing(problem, self._default(problem)) or min(known)
-        cheapest = min(known)
-        return {config: math.log((cheapest if price is None else price) / base) for config, price in prices.items()}
+        self._cheapest_us[problem] = cheapest_us
+        base_us = self._pricing(problem, self._default(problem)) or cheapest_us
+        return {
+            config: math.log((cheapest_us if price is None else price) / base_us) for config, price in prices.items()
+        }
 
     def _nearest(self, problem: Problem) -> list[_Seen]:
         cells = [seen for seen in self._cells.values() if _same_kind(seen.problem.key, problem.key)]
@@ -135,8 +168,8 @@ class Knowledge:
     def _nearness(self, problem: Problem, seen: _Seen) -> float:
         size = abs(_octaves(problem.message_bytes, seen.problem.message_bytes))
         ranks = abs(_octaves(problem.key.n_ranks, seen.problem.key.n_ranks))
-        near = seen.trust * math.exp(-size / _SIZE_OCTAVES - ranks / _RANKS_OCTAVES)
-        return near * (1.0 if seen.problem.key.dtype is problem.key.dtype else _OTHER_DTYPE)
+        near = seen.trust * math.exp(-size / _KERNEL.size_octaves - ranks / _KERNEL.ranks_octaves)
+        return near * (1.0 if seen.problem.key.dtype is problem.key.dtype else _KERNEL.dtype)
 
     def _beside(self, problem: Problem) -> list[Problem]:
         kin = [other for other in self._winners if _same_kind(other.key, problem.key) and other != problem]
@@ -155,61 +188,14 @@ class Knowledge:
         return [*(other for other in sizes if other is not None), *ranks[:1]]
 
 
-def log_ratios(trials: Iterable[Trial], default: Config) -> dict[Config, float]:
-    """The median log of each config's time over the default's, in the fresh rounds that both ran."""
+def log_ratios(trials: Iterable[Trial], default: Config) -> dict[Config, Ratio]:
+    """The log of each config's time over the default's, in the fresh rounds that both ran."""
     times: dict[Config, dict[tuple[Phase, int], float]] = {}
     for trial in trials:
-        fresh = {(s.phase, s.round): s.time_us for s in trial.samples if s.kind is SampleKind.FRESH}
+        fresh = {(s.phase, s.round): math.log(s.time_us) for s in trial.samples if s.kind is SampleKind.FRESH}
         if fresh:
             times[trial.config] = fresh
-    base = times.get(default, {})
-    found: dict[Config, float] = {}
-    for config, own in times.items():
-        common = own.keys() & base.keys()
-        if common:
-            found[config] = statistics.median(math.log(own[at] / base[at]) for at in common)
-    return found
-
-
-def _shift(cells: Sequence[tuple[float, Mapping[Config, float]]], default: str) -> float:
-    """What the default's own price is off by: it moves the ratios of all algorithms but its own alike.
-
-    The mean of the residuals, one for each algorithm, as if one more had been measured that is not off at all.
-    """
-    sums: dict[str, tuple[float, float]] = {}
-    for near, residuals in cells:
-        for config, residual in residuals.items():
-            if config.algorithm != default:
-                weight, moved = sums.get(config.algorithm, (0.0, 0.0))
-                sums[config.algorithm] = weight + near, moved + near * residual
-    return sum(moved / weight for weight, moved in sums.values()) / (len(sums) + 1)
-
-
-def _forecast(
-    config: Config, model: float, shift: float, priced: bool, cells: Iterable[tuple[float, Mapping[Config, float]]]
-) -> Forecast:
-    kin, moved, own = _PRIOR_WEIGHT, _PRIOR_WEIGHT * shift, 0.0
-    for near, residuals in cells:
-        for other, residual in residuals.items():
-            if config.algorithm == other.algorithm:
-                weight = near * _alike(config, other)
-                kin += weight
-                moved += weight * residual
-                own += near if config == other else 0.0
-    of_algorithm = (_PRICED_SPREAD if priced else _UNPRICED_SPREAD) ** 2 * _PRIOR_WEIGHT / kin
-    of_config = _OWN_SPREAD**2 * _PRIOR_WEIGHT / (_PRIOR_WEIGHT + own)
-    return Forecast(mean=model + moved / kin, spread=math.sqrt(of_algorithm + of_config))
-
-
-def _alike(one: Config, other: Config) -> float:
-    """How much one config tells of another of its algorithm."""
-    if one == other:
-        return 1.0
-    alike = 1.0 if (one.codec, one.knobs) == (other.codec, other.knobs) else _OTHER_KNOBS
-    if one.segment_bytes is None or other.segment_bytes is None:
-        return alike * (1.0 if one.segment_bytes == other.segment_bytes else _OTHER_SEGMENT**2)
-    apart = abs(_octaves(one.segment_bytes, other.segment_bytes))
-    return alike * (1.0 if apart == 0.0 else _OTHER_SEGMENT * math.exp(-apart / _SEGMENT_OCTAVES))
+    return ratios_to(times, default)
 
 
 def _same_kind(one: RuleKey, other: RuleKey) -> bool:

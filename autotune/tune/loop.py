@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..db import CellState, Session, TrialStore
 from ..distil import Verdict
@@ -23,6 +22,7 @@ from ..types import Phase, Problem, Trial, TrialState
 from .budget import Budget
 from .cell import Cell
 from .knowledge import Knowledge
+from .outcome import Interrupted, Progress, TuneReport
 from .pricing import unpriced
 from .proposer import ModelProposer, ProposerFor
 from .rounds import Bench, OutOfTime
@@ -32,60 +32,6 @@ CONVERGED_ROUNDS = 116
 """Paired rounds after which a decision that is still open stays so: the difference is too small to matter."""
 _RESERVE = 0.25  # of the budget, for the sizes between the planned ones
 _OTHER_RANKS = 0.5  # starting other ranks costs; a cell that needs them has to be worth it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """What is about to be measured.
-
-    Args:
-        n_configs: that take part in the round.
-        cells_done: of cells_total, those of an earlier, interrupted run included.
-        left_s: expected seconds to the end; None until it can be said.
-    """
-
-    problem: Problem
-    phase: Phase
-    round: int
-    n_configs: int
-    cells_done: int
-    cells_total: int
-    elapsed_s: float
-    left_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneReport:
-    """What came of a run. Every problem of the plan stands in exactly one of the first three lists.
-
-    Args:
-        measured: decided, in this run or before an interruption.
-        failed: no decision possible: the default, or every config, gave no right answer.
-        not_measured: the time was out; the same command goes on with them.
-        between: sizes that were not planned, decided to find where the best config changes.
-        undecided: where more rounds might still show a config to be faster than the default, which stays until then.
-        failures: trials that ended in another state than OK; not those of lossy configs that were off by too much.
-    """
-
-    measured: tuple[Problem, ...]
-    failed: tuple[Problem, ...]
-    not_measured: tuple[Problem, ...]
-    failures: tuple[Trial, ...]
-    elapsed_s: float
-    between: tuple[Problem, ...] = ()
-    undecided: tuple[Problem, ...] = ()
-
-    @property
-    def complete(self) -> bool:
-        return not self.not_measured
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, with the report of what was done by then. The session can be resumed."""
-
-    def __init__(self, report: TuneReport) -> None:
-        super().__init__("interrupted; the same command continues")
-        self.report = report
 
 
 def tune(

@@ -77,7 +77,7 @@ class OptunaProposer:
         seed = _number(f"{self._scope.seed} {self._scope.problem} {len(self._told.entered)}")
         study = optuna.create_study(sampler=self._sampler(seed))
         for config in sorted(losses, key=lambda config: (len(self._told.times[config]), str(config))):
-            study.add_trial(self._space.done(config, losses[config]))
+            study.add_trial(self._space.done(config, losses[config].log))
         taken: list[Config] = []
         for _ in range(_TRIES * count):
             trial = study.ask(self._space.distributions)

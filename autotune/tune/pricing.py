@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from ..cost import CostModel, NetworkModel, NetworkParameters, crossbar, model_of
+from ..cost import CostModel, NetworkModel, NetworkParameters, crossbar, joined_model, model_of
 from ..errors import UsageError
 from ..topology.devices import Cpu
 from ..topology.graph import Topology
@@ -30,21 +30,24 @@ def pricing_of(topology: Topology, backend: str, *, cluster: Topology | None = N
     """
 
     @functools.lru_cache(maxsize=64)
-    def model(n_ranks: int, several_hosts: bool) -> CostModel | None:
-        place = cluster if several_hosts else topology
+    def model(placement: tuple[int, ...]) -> CostModel | None:
+        place = cluster if len(placement) > 1 else topology
         if place is None:
             return None
         devices = place.rank_devices()
-        if backend != "native" and devices and isinstance(devices[0], Cpu):
-            return _over_sockets(n_ranks)
+        on_cpus = bool(devices) and isinstance(devices[0], Cpu)
         try:
-            return model_of(place, n_ranks, staging_bytes=staging_bytes)
+            if on_cpus and len(placement) > 1:
+                return joined_model(place, placement)
+            if on_cpus and backend != "native":
+                return _over_sockets(placement[0])
+            return model_of(place, sum(placement), staging_bytes=staging_bytes)
         except UsageError:
             return None
 
     @functools.lru_cache(maxsize=1 << 16)
     def price(problem: Problem, config: Config) -> float | None:
-        found = model(problem.key.n_ranks, len(problem.key.placement) > 1)
+        found = model(problem.key.placement)
         if found is None or config.algorithm not in found.algorithms(problem.key.collective):
             return None
         try:

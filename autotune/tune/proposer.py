@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..measure import MIN_GAIN, Outcome, Timing
 from ..types import Config, Problem
 from .knowledge import Knowledge
+from .ratios import Ratio, ratios_to
 
 
 class Proposer(Protocol):
@@ -85,23 +85,9 @@ class Told:
     def entered(self) -> set[Config]:
         return self.failed | self.times.keys()
 
-    def over(self, base: Config) -> dict[Config, float]:
-        """The log of every config's time over the base's; empty where the base has none.
-
-        Configs that ran in no round with the base are compared through the one that ran most often: a slow phase of
-        the host falls on a round as a whole.
-        """
-        if base not in self.times:
-            return {}
-        pivot = max(self.times, key=lambda config: (len(self.times[config]), config == base, str(config)))
-        shift = self._ratio(pivot, base)
-        ratios = {config: self._ratio(config, pivot) for config in self.times}
-        return {c: ratio + shift for c, ratio in ratios.items() if ratio is not None} if shift is not None else {}
-
-    def _ratio(self, config: Config, base: Config) -> float | None:
-        own, other = self.times[config], self.times[base]
-        common = own.keys() & other.keys()
-        return statistics.median(own[number] - other[number] for number in common) if common else None
+    def over(self, base: Config) -> dict[Config, Ratio]:
+        """The log of every config's time over the base's; empty where the base has none."""
+        return ratios_to(self.times, base)
 
 
 class ListProposer:
@@ -144,12 +130,14 @@ def coarse_grid(scope: Scope) -> Proposer:
 class ModelProposer:
     """The cost model first, then the race: what is forecast to be fast enters, and forecasts follow what is measured.
 
-    At first the best forecasts of several algorithms enter; after each round, those that could still beat the leader by
-    as much as counts, and with them an algorithm that was not tried with these ranks yet.
+    A config enters while its forecast leaves it an expected improvement over the leader (Mockus 1978; Jones, Schonlau
+    and Welch, Journal of Global Optimization 13, 1998) of at least `WORTH`: what it may save, times how likely that is.
+    Who leads is a forecast, too, so that one lucky sample does not keep others out. With them enters an algorithm that
+    was not tried with these ranks yet.
     """
 
     FIRST, FURTHER = 4, 3
-    HOPE = 2.0  # standard deviations: a config enters while its forecast, less so many, would win
+    WORTH = MIN_GAIN - 1  # of the leader's time: what is worth a change
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -163,35 +151,33 @@ class ModelProposer:
             return ()
         own = [config for config in scope.own if config in waiting]
         others = [config for config in waiting if config not in own]
-        if not entered:
-            return (*own, *self._first(others, min(self.FIRST, left - len(own))))
         measured = self._told.over(scope.own[0])
-        if not measured:  # the default failed, so nothing compares: go on down the list
-            return tuple(self._ranked(others, {})[: self.FURTHER])
-        worth = min(measured.values()) - math.log(MIN_GAIN)
-        forecasts = scope.knowledge.forecasts(scope.problem, others, measured)
-        hopes = {config: forecasts[config].mean - self.HOPE * forecasts[config].spread for config in others}
-        hopeful = sorted((c for c in others if hopes[c] < worth), key=lambda config: (hopes[config], str(config)))
-        entering = [*hopeful[: self.FURTHER], *self._untried(others, hopes)]
-        return tuple(dict.fromkeys(entering))[:left]
-
-    def _untried(self, others: Sequence[Config], hopes: Mapping[Config, float]) -> list[Config]:
-        """The best of an algorithm that nobody has measured with these ranks: a model may be wrong about all of it."""
-        tried = self._scope.knowledge.algorithms_tried(self._scope.problem)
-        tried |= {config.algorithm for config in self._told.entered}
-        return sorted((c for c in others if c.algorithm not in tried), key=lambda c: (hopes[c], str(c)))[:1]
+        forecasts = scope.knowledge.forecasts(scope.problem, [*measured, *waiting], measured)
+        if entered and not measured:  # the default failed, so nothing compares: go on down the list
+            return tuple(sorted(others, key=lambda config: (forecasts[config].mean, str(config)))[: self.FURTHER])
+        best = min((forecasts[config].mean for config in measured), default=0.0)
+        worth = {config: forecasts[config].improvement(best) for config in others}
+        ranked = sorted(others, key=lambda config: (-worth[config], str(config)))
+        hopeful = [config for config in ranked if worth[config] >= self.WORTH]
+        if not entered:
+            fastest = min(others, key=lambda config: (forecasts[config].mean, str(config)), default=None)
+            first = _one_of_each(hopeful if fastest is None else [fastest, *hopeful])
+            return (*own, *first[: min(self.FIRST, left - len(own))])
+        return tuple(dict.fromkeys((*own, *hopeful[: self.FURTHER], *self._untried(ranked))))[:left]
 
     def tell(self, number: int, config: Config, outcome: Outcome) -> None:
         self._told.add(number, config, outcome)
 
-    def _first(self, others: Sequence[Config], count: int) -> list[Config]:
-        """The best forecast of each algorithm before a second one of any: what one of them does tells of its kin."""
-        ranked = self._ranked(others, {})
-        best: dict[str, Config] = {}
-        for config in ranked:
-            best.setdefault(config.algorithm, config)
-        return list(dict.fromkeys((*best.values(), *ranked)))[:count]
+    def _untried(self, ranked: Sequence[Config]) -> list[Config]:
+        """The best of an algorithm that nobody has measured with these ranks: a model may be wrong about all of it."""
+        tried = self._scope.knowledge.algorithms_tried(self._scope.problem)
+        tried |= {config.algorithm for config in self._told.entered}
+        return [config for config in ranked if config.algorithm not in tried][:1]
 
-    def _ranked(self, configs: Sequence[Config], measured: dict[Config, float]) -> list[Config]:
-        forecasts = self._scope.knowledge.forecasts(self._scope.problem, configs, measured)
-        return sorted(configs, key=lambda config: (forecasts[config].mean, str(config)))
+
+def _one_of_each(ranked: Sequence[Config]) -> list[Config]:
+    """The best of each algorithm before a second one of any: what one of them does tells of its kin."""
+    best: dict[str, Config] = {}
+    for config in ranked:
+        best.setdefault(config.algorithm, config)
+    return list(dict.fromkeys((*best.values(), *ranked)))

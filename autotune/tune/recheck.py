@@ -20,7 +20,7 @@ from ..table import Rule
 from ..types import Config, Phase, Problem, SampleKind
 from .budget import Budget
 from .knowledge import Knowledge
-from .loop import Progress
+from .outcome import Progress
 from .pricing import unpriced
 from .proposer import ModelProposer
 from .rounds import Bench, OutOfTime, Rounds

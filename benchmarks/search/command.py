@@ -1,8 +1,9 @@
-"""The command line: list, record, replay.
+"""The command line: list, record, replay, budgets.
 
 python benchmarks/search list                    write configs/ (before anything is measured)
-python benchmarks/search record [SWEEP ...]      measure this machine: all sweeps, under ten minutes when it is quiet
-python benchmarks/search replay [SWEEP ...]      every search on every recording, as a table
+python benchmarks/search record [SWEEP ...]      measure this machine: all sweeps, some ten minutes when it is quiet
+python benchmarks/search replay [SWEEP ...]      every search on every recording, as it ends by itself
+python benchmarks/search budgets [SWEEP ...]     every search on every recording, for the same seconds
 """
 
 from __future__ import annotations
@@ -12,9 +13,14 @@ import argparse
 from .sweeps import SWEEPS, Sweep, write_list
 
 
-def main() -> int:
+def main(program: list[str]) -> int:
+    """The exit code.
+
+    Args:
+        program: this command without its arguments.
+    """
     parser = argparse.ArgumentParser(prog="search", description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("what", choices=("list", "record", "replay"))
+    parser.add_argument("what", choices=("list", "record", "record-rank", "replay", "budgets"))
     parser.add_argument("sweeps", nargs="*", metavar="SWEEP", help=", ".join(sweep.name for sweep in SWEEPS))
     parser.add_argument("--sampler", action="append", help="replay only this one; may be repeated")
     parser.add_argument("--effort", default="normal", choices=("quick", "normal", "thorough"), help="of the replay")
@@ -25,15 +31,22 @@ def main() -> int:
         for sweep in chosen:
             print(write_list(sweep))
         return 0
+    if given.what == "record-rank":
+        from .record import record_rank
+
+        record_rank(chosen[0])
+        return 0
     if given.what == "record":
         from .record import record
 
         for sweep in chosen:
-            path = record(sweep)
+            path = record(sweep, program)
             print(f"{path}, {path.stat().st_size / 1e3:.0f} kB")
         return 0
-    from .replay import replay
+    from .replay import budgets, replay
 
+    if given.what == "budgets":
+        return budgets(chosen, samplers=given.sampler)
     return replay(chosen, samplers=given.sampler, effort=given.effort, show_cells=given.cells)
 
 

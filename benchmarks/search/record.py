@@ -1,16 +1,20 @@
-"""Record a sweep of this machine: every listed config of every cell, in interleaved rounds.
+"""Record a sweep: every listed config of every cell, in interleaved rounds, on this machine or on hosts made on it.
 
 In:  the lists in ``configs/``. Out: files in ``recordings/``. Each sample is asked for on its own, so that what it
 costs is known: the wall time from asking to the answer, with writing and checking the buffers.
 
 Rounds are outermost: each visits all cells of the sweep in an order of its own, and all configs of a cell one after the
-other, in another order each time. Two times 24 rounds are taken: round r belongs to half r mod 2, so that slow phases
+other, in another order each time. Two times 40 rounds are taken: round r belongs to half r mod 2, so that slow phases
 of the host fall on both alike.
+
+A sweep of several hosts is recorded by rank 0 of a job in network namespaces (benchmarks/hosts), with the launcher's
+means of `autotune run`: `record_rank` is what each host's process does.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import platform
 import random
 import sys
@@ -20,27 +24,64 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+from hosts.launch import run_ranks
+from hosts.network import Network, enter_private, made
 
 from autotune.backends.choice import make_backend
+from autotune.backends.launch import start_here
+from autotune.launch import Follower, Job, join
 from autotune.measure import Timing
-from autotune.probing import probe
-from autotune.settings import read
+from autotune.probing import host_report, probe
+from autotune.settings import launcher_environment, read
 from autotune.topology.document import to_json
 from autotune.topology.pairs import pinning_order
 from autotune.types import SampleKind
 
-from .recording import RECORDINGS, Recording, save
+from .recording import HALVES, RECORDINGS, Recording, save
 from .sweeps import Sweep, read_list
 
-HALVES = 2
-ROUNDS = 24
-"""Of a half: nine to race and 15 to confirm; or twelve to choose the oracle and twelve to compare with it."""
+ROUNDS = 40
+"""Of a half: nine to race and 31 to confirm, which is more than `NORMAL` takes; or 20 to choose the oracle and 20 to
+compare with it."""
+_WITHIN_S = 900.0
 
 
-def record(sweep: Sweep, folder: Path = RECORDINGS) -> Path:
-    """Measure a sweep and write its file; a config that fails once is not asked for again."""
+def record(sweep: Sweep, program: list[str]) -> Path:
+    """Measure a sweep and write its file.
+
+    Args:
+        program: this command, for the processes on other hosts.
+    """
+    if sweep.n_hosts == 1:
+        return _record(sweep, None)
+    enter_private()
+    network = Network(n_hosts=sweep.n_hosts, rate_mbit=sweep.rate_mbit, prefix=f"at{os.getpid()}")
+    with made(network):
+        run_ranks(network, [*program, "record-rank", sweep.name], within_s=_WITHIN_S, capture=False)
+    return _path(sweep)
+
+
+def record_rank(sweep: Sweep) -> None:
+    """One host's process: rank 0 records, the others follow it."""
     settings = read()
-    found = probe(settings)
+
+    def report(asked: dict[str, object]) -> object:
+        cpus = asked["cpus"]
+        assert isinstance(cpus, list)
+        return host_report(settings, [int(str(cpu)) for cpu in cpus])
+
+    job = join(settings, launcher_environment(), {"report": report}, lambda words: print(words, file=sys.stderr))
+    assert job is not None
+    if isinstance(job, Follower):
+        return job.follow()
+    with job:
+        _record(sweep, job)
+
+
+def _record(sweep: Sweep, job: Job | None) -> Path:
+    """A config that fails once is not asked for again."""
+    settings = read()
+    found = probe(settings, job=job)
     cells = read_list(sweep)
     luck = random.Random(0)
     n_rounds = HALVES * ROUNDS
@@ -49,10 +90,14 @@ def record(sweep: Sweep, folder: Path = RECORDINGS) -> Path:
     began_s = time.monotonic()
     with ExitStack() as stack:
         cores = pinning_order(found.topology)
+        start_ranks = start_here if job is None else job.start
         backends = {
-            n_ranks: stack.enter_context(closing(make_backend(sweep.backend, cores, settings)))
+            n_ranks: stack.enter_context(closing(make_backend(sweep.backend, cores, settings, start_ranks=start_ranks)))
             for n_ranks in sweep.ranks
         }
+        for n_ranks, backend in backends.items():  # starting the ranks is no cell's cost
+            first = next(problem for problem in cells if problem.key.n_ranks == n_ranks)
+            backend.measure_round(first, cells[first][:1], kind=SampleKind.FRESH, batch=0)
         for number in range(n_rounds):
             for problem in luck.sample(list(cells), len(cells)):
                 configs = cells[problem]
@@ -78,17 +123,23 @@ def record(sweep: Sweep, folder: Path = RECORDINGS) -> Path:
         "kernel": platform.release(),
         "seconds": f"{time.monotonic() - began_s:.0f}",
     }
-    path = folder / f"{sweep.name}.npz"
+    if sweep.n_hosts > 1:
+        facts |= {"hosts": str(sweep.n_hosts), "Mbit/s": str(sweep.rate_mbit)}
     save(
         Recording(
             name=sweep.name,
             backend=sweep.backend,
-            topology=to_json(found.topology),
+            n_hosts=sweep.n_hosts,
+            topology=to_json(found.cluster),
             facts=facts,
             cells=cells,
             time_us=time_us,
             cost_s=cost_s,
         ),
-        path,
+        _path(sweep),
     )
-    return path
+    return _path(sweep)
+
+
+def _path(sweep: Sweep) -> Path:
+    return RECORDINGS / f"{sweep.name}.npz"

@@ -2,6 +2,10 @@
 
 In:  a recording, and which half of its rounds the search may see. Out: the outcomes that a `measure.Backend` gives.
 May not touch: the other half, which judges the search.
+
+The first sample of a config costs more than the others: its plan is compiled, its pages are touched, its peers are
+connected. That was recorded in round 0, so whenever a search first asks for a config, it pays that; and so does the
+exhaustive sweep, for every config.
 """
 
 from __future__ import annotations
@@ -13,11 +17,10 @@ import numpy as np
 from autotune.measure import Failure, Outcome, Timing, batch_calls
 from autotune.types import Config, Problem, SampleKind, TrialState
 
-from .record import HALVES
-from .recording import Recording
+from .recording import HALVES, Recording
 from .sweeps import default_of, reference_of
 
-RACE_ROUNDS, CONFIRM_ROUNDS = 9, 15
+RACE_ROUNDS = 9
 
 
 class RecordedBackend:
@@ -31,7 +34,9 @@ class RecordedBackend:
         self.name = recording.backend
         self._recording = recording
         self._half = half
+        self._used: set[tuple[Problem, Config]] = set()
         self.elapsed_s = 0.0
+        self.spent_s = dict.fromkeys(recording.cells, 0.0)
 
     def candidates(self, problem: Problem) -> tuple[Config, ...]:
         return self._recording.cells[problem]
@@ -46,8 +51,8 @@ class RecordedBackend:
     def measure_round(
         self, problem: Problem, configs: Sequence[Config], *, kind: SampleKind, batch: int
     ) -> list[Outcome]:
-        number, phase = divmod(batch, 4)  # tune.cell numbers its batches so
-        at = RACE_ROUNDS + number % CONFIRM_ROUNDS if phase // 2 else number % RACE_ROUNDS
+        number, phase = divmod(batch, 4)  # tune.rounds numbers its batches so
+        at = RACE_ROUNDS + number % confirm_rounds(self._recording) if phase // 2 else number % RACE_ROUNDS
         column = at * HALVES + self._half
         return [self._sample(problem, config, column) for config in configs]
 
@@ -60,8 +65,35 @@ class RecordedBackend:
 
     def _sample(self, problem: Problem, config: Config, column: int) -> Outcome:
         at = self._recording.cells[problem].index(config)
-        self.elapsed_s += float(self._recording.cost_s[problem][at, column])
+        is_first = (problem, config) not in self._used
+        self._used.add((problem, config))
+        cost_s = sample_cost_s(self._recording, problem, at, column, is_first=is_first)
+        self.elapsed_s += cost_s
+        self.spent_s[problem] += cost_s
         time_us = float(self._recording.time_us[problem][at, column])
         if np.isnan(time_us):
             return Failure(state=TrialState.INVALID, message="failed when it was recorded")
         return Timing(time_us=time_us, batch_calls=batch_calls(time_us))
+
+
+def confirm_rounds(recording: Recording) -> int:
+    """What is left of a half after the race."""
+    return recording.n_rounds // HALVES - RACE_ROUNDS
+
+
+def sample_cost_s(recording: Recording, problem: Problem, config: int, column: int, *, is_first: bool) -> float:
+    """Seconds of a sample: those of its round, and of round 0 where it is the config's first."""
+    costs = recording.cost_s[problem][config]
+    if is_first:
+        return float(costs[0])
+    return float(costs[column] if column else np.median(costs[1:]))
+
+
+def exhaustive_s(recording: Recording, problem: Problem, half: int) -> float:
+    """Seconds of nine rounds of every config of a cell."""
+    columns = [at * HALVES + half for at in range(RACE_ROUNDS)]
+    return sum(
+        sample_cost_s(recording, problem, config, column, is_first=column == columns[0])
+        for config in range(len(recording.cells[problem]))
+        for column in columns
+    )

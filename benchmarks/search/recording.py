@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,8 @@ from autotune.units import format_bytes, parse_bytes
 from .sweeps import Cells, config_of, problem_of
 
 RECORDINGS = Path(__file__).parent / "recordings"
+HALVES = 2
+"""Round r of a recording belongs to half r mod 2."""
 Samples = npt.NDArray[np.float32]
 
 
@@ -35,6 +37,7 @@ class Recording:
 
     name: str
     backend: str
+    n_hosts: int
     topology: str
     facts: Mapping[str, str]
     cells: Cells
@@ -44,6 +47,16 @@ class Recording:
     @property
     def n_rounds(self) -> int:
         return next(iter(self.time_us.values())).shape[1]
+
+    def reordered(self, number: int) -> Recording:
+        """The same rounds in another order, so that other rounds race, confirm and judge; 0 is as recorded.
+
+        A round stays whole, over all cells. What a sample cost stays where it was: it is no luck of the round.
+        """
+        if number == 0:
+            return self
+        order = np.random.default_rng(number).permutation(self.n_rounds)
+        return replace(self, time_us={problem: times[:, order] for problem, times in self.time_us.items()})
 
 
 def save(recording: Recording, path: Path) -> None:
@@ -60,6 +73,7 @@ def save(recording: Recording, path: Path) -> None:
     about = {
         "name": recording.name,
         "backend": recording.backend,
+        "hosts": recording.n_hosts,
         "facts": dict(recording.facts),
         "topology": recording.topology,
         "cells": cells,
@@ -80,11 +94,15 @@ def load(path: Path) -> Recording:
     cells: dict[Problem, tuple[Config, ...]] = {}
     times: dict[Problem, Samples] = {}
     costs: dict[Problem, Samples] = {}
-    at = 0
+    at, n_hosts = 0, about.get("hosts", 1)
     for cell in about["cells"]:
         configs = tuple(config_of(text) for text in cell["configs"])
         problem = problem_of(
-            about["backend"], Collective(cell["collective"]), cell["ranks"], parse_bytes(cell["bytes"])
+            about["backend"],
+            Collective(cell["collective"]),
+            cell["ranks"],
+            parse_bytes(cell["bytes"]),
+            n_hosts=n_hosts,
         )
         cells[problem] = configs
         times[problem], costs[problem] = (array[at : at + len(configs)] for array in (time_us, cost_s))
@@ -92,6 +110,7 @@ def load(path: Path) -> Recording:
     return Recording(
         name=about["name"],
         backend=about["backend"],
+        n_hosts=n_hosts,
         topology=about["topology"],
         facts=about["facts"],
         cells=cells,

@@ -1,30 +1,30 @@
-"""Every search on every recording, twice, on rounds that share nothing with those that judge it.
+"""Every search on every recording, several times, on rounds that share nothing with those that judge it.
 
-In:  recordings. Out: a table. The search is the product's own (`autotune.tune.tune`) with a store in memory, from
+In:  recordings. Out: tables. The search is the product's own (`autotune.tune.tune`) with a store in memory, from
 nothing but the cost model of the recorded topology; its clock is the recorded seconds.
 
-A recording has two halves of 24 rounds. Run A races on the first nine of one and confirms on its other 15. It is judged
-by the other half: the oracle is the config with the lowest median in twelve of its rounds, and both are compared on the
-other twelve, in pairs. Run B has the halves the other way round. No decision gets more than 15 confirm rounds, since
-there are no more. Columns:
+A recording has two halves. Run A races on the first nine rounds of one and confirms on its others; the other half
+judges it (`judging`). Run B has the halves the other way round. That pair of runs is repeated with the rounds in other
+orders. There are no steady rounds, since none were recorded. Columns:
 
-    regret mean, worst   time of the choice over the oracle's, less one, as the median of paired log ratios
-    time                 seconds of the search over those of nine rounds of every config
-    agree                cells on which runs A and B chose alike; or differ by less than the noise (p >= 0.01)
-    slower               cells, of both runs, in which the choice is significantly slower than the default
-    regret/s             mean regret times the time share: what a search loses, for what it costs; lower is better
+    mean      regret: time of the choice over the oracle's, less one; the mean of all cells and runs
+    cell      the worst cell: the largest mean regret of a cell over the runs
+    run       the worst cell of any run, and what of it noise does not explain (99 %)
+    time      seconds of the search over those of nine rounds of every config
+    agree     cells on which runs A and B chose alike / or differ by less than the noise
+    slower    choices, of all runs, that are significantly slower than the default
+
+`budgets` gives every search the same recorded seconds, as shares of the exhaustive ones, and lets it use them as it
+likes: as many configs enter as the time allows. A cell that the time did not reach keeps the default.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
-import numpy.typing as npt
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from autotune.db import NewSession, open_store
 from autotune.distil import verdicts
@@ -32,67 +32,87 @@ from autotune.measure import EXHAUSTIVE, NORMAL, QUICK, THOROUGH, Effort
 from autotune.topology.document import from_json
 from autotune.tune import Knowledge, Sampler, pricing_of, proposer_for, tune
 from autotune.types import Config, Problem
+from autotune.units import format_bytes
 
-from .record import HALVES
-from .recorded import CONFIRM_ROUNDS, RACE_ROUNDS, RecordedBackend
-from .recording import RECORDINGS, Recording, load
+from .judging import Judged, apart, judged
+from .recorded import RecordedBackend, confirm_rounds, exhaustive_s
+from .recording import HALVES, RECORDINGS, Recording, load
 from .sweeps import STAGING_BYTES, Sweep, default_of
 
 FINGERPRINT = "0" * 16
 EFFORTS = {effort.name: effort for effort in (QUICK, NORMAL, THOROUGH)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """One cell of one run.
-
-    Args:
-        regret: time over the oracle's, less one.
-        share: of the exhaustive seconds; None where the seconds of single cells are not known.
-        slower: whether the choice is significantly slower than the default.
-    """
-
-    problem: Problem
-    config: Config
-    oracle: Config
-    regret: float
-    spent_s: float
-    exhaustive_s: float
-    slower: bool
+GROUPS = (("all", 0, 1000), ("25-50", 25, 50), ("over 80", 80, 1000))
+"""Cells by their number of configs; the issue of cost is one of cells with many."""
+SHARES = (0.05, 0.1)
+ORDERS = 3
+_HEADS = ("search", "cells", "mean", "cell", "run", "time", "agree", "slower", "own s")
 
 
 def replay(sweeps: Sequence[Sweep], *, samplers: Sequence[str] | None, effort: str, show_cells: bool) -> int:
-    """Print the tables."""
+    """Print a table for each recording: every search as it ends by itself."""
     for sweep in sweeps:
         recording = load(RECORDINGS / f"{sweep.name}.npz")
-        counts = [len(configs) for configs in recording.cells.values()]
-        facts = ", ".join(f"{name} {value}" for name, value in recording.facts.items())
-        print(f"\n{sweep.name}: {len(counts)} cells of {min(counts)} to {max(counts)} configs ({facts})")
-        heads = ("search", "cells", "regret mean", "worst", "time", "agree", "slower", "regret x time", "own s")
-        print("{:<10} {:<11} {:>11} {:>7} {:>6} {:>12} {:>6} {:>13} {:>6}".format(*heads))
-        for sampler in Sampler:
-            if samplers and sampler.value not in samplers:
-                continue
+        _print_head(recording)
+        print("{:<10} {:<13} {:>7} {:>6} {:>13} {:>6} {:>10} {:>9} {:>6}".format(*_HEADS))
+        for sampler in _chosen(samplers):
             began_s = time.perf_counter()
-            runs = [run(recording, sampler, EFFORTS[effort], half) for half in range(HALVES)]
+            runs = runs_of(recording, sampler, EFFORTS[effort])
             own_s = time.perf_counter() - began_s
-            for title, least in (("all", 0), (">= 25", 25)):
-                chosen = [[one for one in cells if len(recording.cells[one.problem]) >= least] for cells in runs]
-                if chosen[0] and not (least and len(chosen[0]) == len(runs[0])):
-                    print(_line(sampler.value, f"{title} ({len(chosen[0])})", recording, chosen, own_s))
+            for title, least, most in GROUPS:
+                group = [p for p, configs in recording.cells.items() if least <= len(configs) <= most]
+                if group and (title == "all" or len(group) < len(recording.cells)):
+                    head = f"{sampler.value:<10} {f'{title} ({len(group)})':<13}"
+                    print(f"{head} {_line(recording, runs, group)} {own_s:>6.1f}", flush=True)
             if show_cells:
                 _print_cells(recording, runs)
     return 0
 
 
-def run(recording: Recording, sampler: Sampler, effort: Effort, half: int) -> list[Judged]:
+def budgets(sweeps: Sequence[Sweep], *, samplers: Sequence[str] | None) -> int:
+    """Print a table for each recording: mean and worst regret of every search for the same recorded seconds."""
+    for sweep in sweeps:
+        recording = load(RECORDINGS / f"{sweep.name}.npz")
+        _print_head(recording)
+        print(f"{'search':<10}", *(f"{f'{share:.0%} of the time':>26}" for share in SHARES))
+        for sampler in _chosen(samplers):
+            if sampler is not Sampler.GRID:
+                print(f"{sampler.value:<10}", *(f"{_at_budget(recording, sampler, share):>26}" for share in SHARES))
+    return 0
+
+
+def _at_budget(recording: Recording, sampler: Sampler, share: float) -> str:
+    runs = runs_of(recording, sampler, replace(NORMAL, entrants=None), share=share)
+    every = [one for run in runs for one in run.values()]
+    spent = sum(one.spent_s for one in every) / sum(one.exhaustive_s for one in every)
+    return f"{_mean(every):.2%}, cell {_worst_cell(runs):.0%} ({spent:.1%})"
+
+
+Run = Mapping[Problem, Judged]
+
+
+def runs_of(recording: Recording, sampler: Sampler, effort: Effort, *, share: float | None = None) -> list[Run]:
+    """Pairs of runs that saw different halves, of every order of the rounds.
+
+    Args:
+        share: of the exhaustive seconds, that a run may use at most; None for as long as it takes.
+    """
+    runs: list[Run] = []
+    for number in range(ORDERS):
+        ordered = recording.reordered(number)
+        for half in range(HALVES):
+            whole_s = sum(exhaustive_s(ordered, problem, half) for problem in ordered.cells)
+            runs.append(run(ordered, sampler, effort, half, budget_s=None if share is None else share * whole_s))
+    return runs
+
+
+def run(recording: Recording, sampler: Sampler, effort: Effort, half: int, *, budget_s: float | None = None) -> Run:
     """One search over a recording, and its judgement."""
     backend = RecordedBackend(recording, half=half)
     base = EXHAUSTIVE if sampler is Sampler.GRID else effort
-    given = replace(base, most_rounds=CONFIRM_ROUNDS, steady_rounds=0)
-    pricing = pricing_of(from_json(recording.topology), recording.backend, staging_bytes=STAGING_BYTES)
-    spent_s: dict[Problem, float] = {}
-    marks: list[tuple[Problem, float]] = []
+    most_rounds = min(base.most_rounds, confirm_rounds(recording))
+    given = replace(base, most_rounds=most_rounds, steady_rounds=0)
+    place = from_json(recording.topology)
+    pricing = pricing_of(place, recording.backend, cluster=place, staging_bytes=STAGING_BYTES)
     store = open_store("sqlite://")
     try:
         store.add_topology(FINGERPRINT, "{}")
@@ -112,87 +132,73 @@ def run(recording: Recording, sampler: Sampler, effort: Effort, half: int) -> li
             store=store,
             session=session,
             effort=given,
+            budget_s=budget_s,
             proposer_for=proposer_for(sampler),
             knowledge=Knowledge(pricing, backend.default),
             clock=backend.clock,
-            progress=lambda progress: marks.append((progress.problem, backend.clock())),
             seed=half,
         )
         trials = store.trials(session_id=session.session_id)
     finally:
         store.close()
-    for (problem, start_s), (_, end_s) in zip(marks, [*marks[1:], (None, backend.clock())], strict=True):
-        spent_s[problem] = spent_s.get(problem, 0.0) + end_s - start_s
     decided = verdicts(trials, default=backend.default, reference=backend.reference)
-    return [judged(recording, problem, verdict.config, spent_s[problem], half) for problem, verdict in decided.items()]
+    choices: Mapping[Problem, Config] = {problem: verdict.config for problem, verdict in decided.items()}
+    return {
+        problem: judged(
+            recording,
+            problem,
+            choices.get(problem, default_of(problem)),
+            spent_s=backend.spent_s[problem],
+            seen=half,
+        )
+        for problem in recording.cells
+    }
 
 
-def judged(recording: Recording, problem: Problem, config: Config, spent_s: float, seen: int) -> Judged:
-    """Judge a choice on rounds that the search has not seen."""
-    configs, times = recording.cells[problem], recording.time_us[problem]
-    other = times[:, 1 - seen :: HALVES]
-    medians = np.median(other[:, ::2], axis=1)
-    oracle = configs[int(np.nanargmin(medians))]
-    against = other[:, 1::2]
-    over = log_ratios(against, configs, config, oracle)
-    beyond = log_ratios(against, configs, config, default_of(problem))
-    return Judged(
-        problem=problem,
-        config=config,
-        oracle=oracle,
-        regret=math.exp(walsh_median(over)) - 1,
-        spent_s=spent_s,
-        exhaustive_s=float(np.nansum(recording.cost_s[problem][:, seen::HALVES][:, :RACE_ROUNDS])),
-        slower=_significant(beyond) and walsh_median(beyond) > math.log(1.02),
-    )
+def _chosen(samplers: Sequence[str] | None) -> list[Sampler]:
+    return [sampler for sampler in Sampler if not samplers or sampler.value in samplers]
 
 
-def log_ratios(times: npt.NDArray[np.float32], configs: Sequence[Config], one: Config, other: Config) -> list[float]:
-    """The logs of one config's times over another's, round by round."""
-    own, base = times[configs.index(one)], times[configs.index(other)]
-    return [float(x) for x in np.log(own / base)]
+def _print_head(recording: Recording) -> None:
+    counts = [len(configs) for configs in recording.cells.values()]
+    facts = ", ".join(f"{name} {value}" for name, value in recording.facts.items())
+    print(f"\n{recording.name}: {len(counts)} cells of {min(counts)} to {max(counts)} configs ({facts})")
 
 
-def walsh_median(logs: Sequence[float]) -> float:
-    """Hodges and Lehmann's estimate, as in measure.paired."""
-    return statistics.median((a + b) / 2 for i, a in enumerate(logs) for b in logs[i:])
-
-
-def _significant(logs: Sequence[float]) -> bool:
-    from scipy import stats
-
-    return any(logs) and float(stats.wilcoxon(logs, alternative="greater", method="exact").pvalue) < 0.01
-
-
-def _line(name: str, title: str, recording: Recording, runs: Sequence[Sequence[Judged]], own_s: float) -> str:
-    every = [one for cells in runs for one in cells]
-    mean = statistics.fmean(one.regret for one in every)
-    worst = max(one.regret for one in every)
+def _line(recording: Recording, runs: Sequence[Run], group: Sequence[Problem]) -> str:
+    own = [{problem: run[problem] for problem in group} for run in runs]
+    every = [one for run in own for one in run.values()]
+    pairs = [(a[problem], b[problem]) for a, b in zip(own[::2], own[1::2], strict=True) for problem in group]
+    alike = sum(a.config == b.config for a, b in pairs) / len(pairs)
+    near = sum(a.config == b.config or not apart(recording, a, b) for a, b in pairs) / len(pairs)
     share = sum(one.spent_s for one in every) / sum(one.exhaustive_s for one in every)
-    pairs = list(zip(*runs, strict=True))
-    alike = sum(a.config == b.config for a, b in pairs)
-    near = sum(a.config == b.config or not _apart(recording, a, b) for a, b in pairs)
-    agree = f"{alike / len(pairs):.0%}/{near / len(pairs):.0%}"
-    slower = sum(one.slower for one in every)
-    return (
-        f"{name:<10} {title:<11} {mean:>10.2%} {worst:>7.1%} {share:>6.1%} {agree:>12} {slower:>6}"
-        f" {100 * mean * share:>13.3f} {own_s:>6.1f}"
+    worst = max(every, key=lambda one: one.regret)
+    words = (
+        f"{_mean(every):.2%}",
+        f"{_worst_cell(own):.1%}",
+        f"{worst.regret:.0%} ({max(0.0, *(one.low for one in every)):.0%})",
+        f"{share:.1%}",
+        f"{alike:.0%}/{near:.0%}",
+        f"{sum(one.slower for one in every)}/{len(every)}",
     )
+    return "{:>7} {:>6} {:>13} {:>6} {:>10} {:>9}".format(*words)
 
 
-def _apart(recording: Recording, one: Judged, other: Judged) -> bool:
-    """Whether two choices for a cell differ by more than noise, on all rounds."""
-    logs = log_ratios(recording.time_us[one.problem], recording.cells[one.problem], one.config, other.config)
-    return (_significant(logs) or _significant([-x for x in logs])) and abs(walsh_median(logs)) > math.log(1.02)
+def _mean(every: Sequence[Judged]) -> float:
+    return statistics.fmean(one.regret for one in every)
 
 
-def _print_cells(recording: Recording, runs: Sequence[Sequence[Judged]]) -> None:
-    for cells in zip(*runs, strict=True):
-        key = cells[0].problem.key
-        texts = [
-            f"{one.config!s:<34} {one.regret:>6.1%} of {one.oracle!s:<30} {one.spent_s / one.exhaustive_s:>5.0%}"
-            for one in cells
-        ]
-        n_configs = len(recording.cells[cells[0].problem])
-        place = f"    {key.collective.value} {key.n_ranks} {cells[0].problem.message_bytes:>8} {n_configs:>3}"
-        print(place, *texts, sep="  ")
+def _worst_cell(runs: Sequence[Run]) -> float:
+    return max(_mean([run[problem] for run in runs]) for problem in runs[0])
+
+
+def _print_cells(recording: Recording, runs: Sequence[Run]) -> None:
+    for problem, configs in recording.cells.items():
+        own = [run[problem] for run in runs]
+        chosen = Counter(str(one.config) for one in own).most_common(3)
+        oracles = Counter(str(one.oracle) for one in own).most_common(2)
+        spent = sum(one.spent_s for one in own) / sum(one.exhaustive_s for one in own)
+        words = [" ".join(f"{count}x {config}" for config, count in found) for found in (chosen, oracles)]
+        place = f"{problem.key.collective.value} {problem.key.n_ranks} {format_bytes(problem.message_bytes)}"
+        head = f"    {place:<28} {len(configs):>3} {_mean(own):>6.1%} {spent:>5.0%} default {default_of(problem)}"
+        print(f"{head}; chosen {words[0]}; oracle {words[1]}")

@@ -38,6 +38,8 @@ class Sweep:
 
     Args:
         knobs: that every config is tried with as well, where they make a difference.
+        n_hosts: that share the ranks evenly: this machine, or network namespaces on it (benchmarks/hosts).
+        rate_mbit: of each host's interface, where there are several.
     """
 
     name: str
@@ -47,12 +49,14 @@ class Sweep:
     sizes: tuple[int, ...]
     segments: tuple[int, ...]
     knobs: tuple[tuple[tuple[str, KnobValue], ...], ...] = ()
+    n_hosts: int = 1
+    rate_mbit: int | None = None
 
     def problems(self) -> Iterator[Problem]:
         for n_ranks in self.ranks:
             for collective in self.collectives:
                 for size in self.sizes:
-                    yield problem_of(self.backend, collective, n_ranks, size)
+                    yield problem_of(self.backend, collective, n_ranks, size, n_hosts=self.n_hosts)
 
     def cells(self) -> Cells:
         """Every cell with its configs, default and reference among them, no two of which do the same thing."""
@@ -137,11 +141,21 @@ SWEEPS = (
         sizes=(4 * _K, 64 * _K, _M, 4 * _M),
         segments=(256 * _K, 512 * _K, _M, 2 * _M),
     ),
+    Sweep(
+        name="testbed",
+        backend="native",
+        collectives=(Collective.ALL_REDUCE, Collective.ALL_GATHER),
+        ranks=(4,),
+        sizes=(4 * _K, 64 * _K, 256 * _K, 512 * _K, _M),
+        segments=(16 * _K, 64 * _K, 256 * _K, _M),
+        n_hosts=4,
+        rate_mbit=1000,
+    ),
 )
 
 
-def problem_of(backend: str, collective: Collective, n_ranks: int, size: int) -> Problem:
-    """A cell of float32 sums, or of bytes."""
+def problem_of(backend: str, collective: Collective, n_ranks: int, size: int, *, n_hosts: int) -> Problem:
+    """A cell of float32 sums, or of bytes; each host has as many ranks as the others."""
     dtype = DType.FLOAT32 if collective.computes else None
     key = RuleKey(
         backend=backend,
@@ -149,7 +163,7 @@ def problem_of(backend: str, collective: Collective, n_ranks: int, size: int) ->
         dtype=dtype,
         op_class=OpClass.SUM if dtype else None,
         n_ranks=n_ranks,
-        placement=(n_ranks,),
+        placement=(n_ranks // n_hosts,) * n_hosts,
     )
     return Problem(key=key, message_bytes=round_up_message(collective, size, n_ranks, dtype.itemsize if dtype else 1))
 
@@ -183,7 +197,9 @@ def read_list(sweep: Sweep, folder: Path = CONFIGS) -> Cells:
         if line.startswith("#"):
             continue
         collective, ranks, size, config = line.split()
-        problem = problem_of(sweep.backend, parse_collective(collective), int(ranks), parse_bytes(size))
+        problem = problem_of(
+            sweep.backend, parse_collective(collective), int(ranks), parse_bytes(size), n_hosts=sweep.n_hosts
+        )
         found.setdefault(problem, []).append(config_of(config))
     return {problem: tuple(configs) for problem, configs in found.items()}
 

@@ -1,0 +1,69 @@
+"""The model of CPU ranks on several hosts, from what was measured between some of them.
+
+In:  a topology of hosts, how many ranks each of them has. Out: a network model. May not touch: clocks, trials.
+
+Between hosts a probe measures a pair of each kind, not all pairs. What it found stands for all: every host has one way
+out and one way in, which its ranks share; inside a host every rank has its own memory to write to and to read from.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..errors import UsageError
+from ..topology.graph import Topology
+from ..topology.links import Link, LinkKind
+from ..types import Layout
+from .fabric import NO_RESOURCE, Fabric, HostPattern
+from .network import NetworkModel
+from .parameters import NetworkParameters
+
+_SHM_GB_PER_S, _SHM_LATENCY_US = 5.0, 1.0
+_CALL_US, _MESSAGE_SHARE = 20.0, 0.1  # of a socket: the latter of its latency, for the processor's part
+
+
+def joined_model(topology: Topology, placement: Sequence[int]) -> NetworkModel:
+    """The model of ranks by host, those of a host one after the other.
+
+    Raises:
+        UsageError: nothing was measured between hosts.
+    """
+    network = _figures(link for link in topology.links.values() if link.kind is LinkKind.NETWORK)
+    if network is None:
+        raise UsageError("nothing was measured between these hosts", remedy="autotune probe, inside a launcher")
+    shm = _figures(link for link in topology.links.values() if link.kind is LinkKind.SHM)
+    inside_gb_per_s, inside_us = shm or (_SHM_GB_PER_S, _SHM_LATENCY_US)
+    gb_per_s, latency_us = network
+    n_hosts, n_ranks = len(placement), sum(placement)
+    host_of = np.repeat(np.arange(n_hosts, dtype=np.int32), placement)
+    rank = np.arange(n_ranks, dtype=np.int32)
+    abroad = host_of[:, None] != host_of[None, :]
+    out = np.where(abroad, host_of[:, None], 2 * n_hosts + rank[:, None])
+    into = np.where(abroad, n_hosts + host_of[None, :], 2 * n_hosts + n_ranks + rank[None, :])
+    itself = np.eye(n_ranks, dtype=bool)
+    pattern = HostPattern(
+        capacity_gb_per_s=np.array([gb_per_s] * 2 * n_hosts + [inside_gb_per_s] * 2 * n_ranks),
+        crosses=np.where(itself[:, :, None], NO_RESOURCE, np.stack([out, into], axis=2)).astype(np.int32),
+        latency_us=np.where(itself, 0.0, np.where(abroad, latency_us, inside_us)),
+    )
+    groups = tuple(tuple(int(r) for r in rank[host_of == host]) for host in range(n_hosts))
+    return NetworkModel(
+        fabric=Fabric(host=pattern),
+        layout=Layout(order=tuple(range(n_ranks)), groups=groups if max(placement) > 1 else ()),
+        parameters=NetworkParameters(call_us=_CALL_US, message_us=_MESSAGE_SHARE * latency_us),
+    )
+
+
+def _figures(links: Iterable[Link]) -> tuple[float, float] | None:
+    """(GB/s, us): the medians of the links that were measured; None where none was."""
+    known = [
+        (link.bandwidth_gb_per_s, link.latency_us)
+        for link in links
+        if link.bandwidth_gb_per_s is not None and link.latency_us is not None
+    ]
+    if not known:
+        return None
+    return statistics.median(gb for gb, _ in known), statistics.median(us for _, us in known)

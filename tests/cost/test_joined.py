@@ -1,0 +1,80 @@
+"""Prices between hosts of CPUs, from what a probe measured between a few pairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autotune.cost import joined_model
+from autotune.errors import UsageError
+from autotune.topology.devices import Core, Cpu, Device, Host
+from autotune.topology.graph import Topology
+from autotune.topology.links import Link, LinkKind, Provenance
+from autotune.types import Collective, Config, DType, OpClass, Problem, RuleKey
+
+GB_PER_S, LATENCY_US = 0.125, 30.0
+RING = Config(algorithm="ring", segment_bytes=64 << 10)
+
+
+def hosts(n_hosts: int, *, measured: bool = True) -> Topology:
+    """Hosts of two CPUs; the first CPUs of the first two hosts were measured, and so was the first host inside."""
+    devices: list[Device] = []
+    for host in (f"h{number}" for number in range(n_hosts)):
+        devices.append(Host(id=host, parent=None))
+        for number in range(2):
+            core = f"{host}/core{number}"
+            devices += [
+                Core(id=core, parent=host),
+                Cpu(id=f"{host}/cpu{number}", parent=core, number=number, allowed=True),
+            ]
+    ends = [("h0/cpu0", "h1/cpu0", LinkKind.NETWORK, GB_PER_S, LATENCY_US)] if measured else []
+    ends.append(("h0/cpu0", "h0/cpu1", LinkKind.SHM, 8.0, 1.0))
+    links = [
+        Link(
+            src=src,
+            dst=dst,
+            kind=kind,
+            bandwidth_gb_per_s=gb_per_s,
+            latency_us=latency_us,
+            source=Provenance.PROBE,
+        )
+        for one, other, kind, gb_per_s, latency_us in ends
+        for src, dst in ((one, other), (other, one))
+    ]
+    return Topology(devices=tuple(devices), links={(link.src, link.dst): link for link in links})
+
+
+def problem(placement: tuple[int, ...], size: int) -> Problem:
+    key = RuleKey(
+        backend="native",
+        collective=Collective.ALL_REDUCE,
+        dtype=DType.FLOAT32,
+        op_class=OpClass.SUM,
+        n_ranks=sum(placement),
+        placement=placement,
+    )
+    return Problem(key=key, message_bytes=size)
+
+
+def test_a_ring_over_hosts_takes_what_its_bytes_take_on_a_port() -> None:
+    size = 16 << 20
+    price = joined_model(hosts(4), (1, 1, 1, 1)).price(problem((1, 1, 1, 1), size), RING)
+    wire_us = 2 * 3 / 4 * size / (GB_PER_S * 1e3)
+    assert wire_us < price.time_us < 1.05 * wire_us
+
+
+def test_ranks_of_a_host_share_its_way_out_and_not_their_memory() -> None:
+    """A ring through both hosts sends 3/4 of the message over each border, twice; direct, a quarter from each of two
+    ranks to each of two, twice."""
+    size = 16 << 20
+    model = joined_model(hosts(2), (2, 2))
+    assert model.layout.groups == ((0, 1), (2, 3))
+    around = model.price(problem((2, 2), size), RING).time_us
+    everybody = model.price(problem((2, 2), size), replace(RING, algorithm="direct")).time_us
+    assert everybody / around == pytest.approx(2.0 / 1.5, rel=0.02)
+
+
+def test_hosts_that_nobody_measured_have_no_price() -> None:
+    with pytest.raises(UsageError, match="nothing was measured"):
+        joined_model(hosts(2, measured=False), (1, 1))

@@ -1,0 +1,126 @@
+"""Forecasts from what was measured near, and the ratios that they learn from."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+
+import pytest
+
+from autotune.tune.kriging import Kernel, Measured, expected
+from autotune.tune.ratios import Ratio, ratios_to
+from autotune.types import Collective, Config, Problem, RuleKey
+
+KERNEL = Kernel()
+DEFAULT = Config(algorithm="direct", segment_bytes=256 << 10)
+RING, RING_SMALL = (Config(algorithm="ring", segment_bytes=size) for size in (1 << 20, 16 << 10))
+TREE = Config(algorithm="tree", segment_bytes=1 << 20)
+
+
+def problem(size: int, n_ranks: int = 4) -> Problem:
+    key = RuleKey(
+        backend="native",
+        collective=Collective.ALL_GATHER,
+        dtype=None,
+        op_class=None,
+        n_ranks=n_ranks,
+        placement=(n_ranks,),
+    )
+    return Problem(key=key, message_bytes=size)
+
+
+def measured(at: Problem, residuals: Mapping[Config, float], trust: float = 1.0) -> Measured:
+    found = {config: Ratio(log=log, variance=1e-4) for config, log in residuals.items()}
+    return Measured(problem=at, default=DEFAULT, residuals=found, trust=trust)
+
+
+def forecast(cells: list[Measured], config: Config = RING, at: Problem | None = None) -> tuple[float, float]:
+    found = expected(at or problem(1 << 20), DEFAULT, [config], cells, frozenset(), KERNEL)
+    return found[config]
+
+
+def test_without_measurements_the_model_stands_with_the_prior_spread() -> None:
+    mean, spread = forecast([])
+    assert mean == 0.0
+    assert spread == pytest.approx(math.sqrt(2 * (KERNEL.algorithm**2 + KERNEL.config**2)))
+
+
+def test_what_was_measured_here_is_believed() -> None:
+    mean, spread = forecast([measured(problem(1 << 20), {RING: 0.4})])
+    assert mean == pytest.approx(0.4, abs=0.01)
+    assert spread < 0.02
+
+
+def test_what_was_measured_counts_less_the_farther_away_it_was() -> None:
+    blind = forecast([])
+    sizes = [forecast([measured(problem(1 << octave), {RING: 0.4})]) for octave in (19, 16, 12)]
+    ranks = [forecast([measured(problem(1 << 20, n), {RING: 0.4})]) for n in (4, 8, 16)]
+    configs = [forecast([measured(problem(1 << 20), {RING: 0.4})], c) for c in (RING, RING_SMALL)]
+    trusts = [forecast([measured(problem(1 << 20), {RING: 0.4}, trust)]) for trust in (1.0, 0.5, 0.2)]
+    for chain in (sizes, ranks, configs, trusts):
+        means, spreads = [mean for mean, _ in chain], [spread for _, spread in chain]
+        assert means == sorted(means, reverse=True)
+        assert spreads == sorted(spreads)
+        assert means[-1] > 0.0
+        assert spreads[-1] < blind[1]
+
+
+def test_one_algorithm_tells_another_no_more_than_what_the_default_is_off_by() -> None:
+    """Where two algorithms are slower than priced over the default, that is the default's doing, so a third is too."""
+    one = forecast([measured(problem(1 << 20), {RING: 0.4})], TREE)
+    two = forecast([measured(problem(1 << 20), {RING: 0.4, Config(algorithm="bruck"): 0.4})], TREE)
+    against = forecast([measured(problem(1 << 20), {RING: 0.4, Config(algorithm="bruck"): -0.4})], TREE)
+    assert 0.1 < one[0] < two[0] < 0.4
+    assert against[0] == pytest.approx(0.0, abs=0.01)
+
+
+def test_no_set_of_measurements_breaks_the_equations() -> None:
+    rng = random.Random(1)
+    configs = [
+        Config(algorithm=name, segment_bytes=segment, knobs=knobs)
+        for name in ("ring", "tree", "direct")
+        for segment in (None, 64 << 10)
+        for knobs in ((), (("outbox", "streamed"),))
+    ]
+    cells = [
+        measured(
+            problem(1 << rng.randint(0, 26), rng.choice((2, 3, 8))),
+            {config: rng.gauss(0.0, 0.5) for config in configs},
+            rng.choice((1.0, 0.5, 0.2)),
+        )
+        for _ in range(12)
+    ]
+    for mean, spread in expected(problem(4096), DEFAULT, configs, [*cells, *cells], frozenset(), KERNEL).values():
+        assert math.isfinite(mean)
+        assert 0.0 < spread < 2.0
+
+
+def logs(*times: float) -> dict[int, float]:
+    return {number: math.log(time) for number, time in enumerate(times)}
+
+
+def test_ratios_are_those_of_common_rounds() -> None:
+    slow = {number: log + math.log(3.0) for number, log in logs(10, 10, 10, 10).items() if number > 1}
+    found = ratios_to({DEFAULT: logs(10, 10, 30, 30), RING: slow, TREE: {}}, DEFAULT)
+    assert set(found) == {DEFAULT, RING}
+    assert found[DEFAULT] == Ratio(log=0.0, variance=0.0)
+    assert found[RING].log == pytest.approx(0.0)
+
+
+def test_configs_without_a_common_round_are_compared_through_a_third() -> None:
+    pivot = logs(20, 20, 60, 60)
+    found = ratios_to({RING: pivot, DEFAULT: dict(list(logs(10, 10).items())), TREE: {3: math.log(90)}}, DEFAULT)
+    assert found[TREE].log == pytest.approx(math.log(3.0))
+    assert found[TREE].variance > found[RING].variance
+
+
+def test_more_rounds_and_less_noise_say_more() -> None:
+    rng = random.Random(2)
+
+    def pair(rounds: int, noise: float) -> float:
+        times = {c: {n: rng.gauss(0.0, noise) for n in range(rounds)} for c in (DEFAULT, RING)}
+        return ratios_to(times, DEFAULT)[RING].variance
+
+    assert pair(40, 0.1) < pair(10, 0.1) < pair(10, 0.8)
+    assert ratios_to({RING: logs(1.0)}, DEFAULT) == {}

@@ -1,0 +1,26 @@
+"""Where nothing differs, nothing is found: the stated error of the test, over whole runs."""
+
+from __future__ import annotations
+
+import math
+
+from tune.rig import Run
+
+from autotune.backends.simulated import Machine, SimulatedBackend
+from autotune.measure import ALPHA, NORMAL
+from autotune.plan import quick_plan
+from autotune.tune import Sampler, proposer_for
+from autotune.types import Collective
+
+SIZES = [4096 + 64 * at for at in range(150)]
+
+
+def test_a_run_over_equal_configs_keeps_the_default(run: Run) -> None:
+    """Many challengers, a race that picks the luckiest, more rounds where it stays open: one error rate for all."""
+    plan = quick_plan(2).override(collectives=[Collective.ALL_REDUCE], sizes=SIZES, ranks=[4])
+    cells = plan.problems("simulated")
+    equal = SimulatedBackend(Machine(noise=0.1, slow_phase_rate=0.2), time_us=lambda problem, config: 100.0)
+    run.tune(cells, equal, effort=NORMAL, proposer_for=proposer_for(Sampler.RANDOM))
+    rules = run.table().rules[cells[0].key]
+    assert len(rules) == len(cells)
+    assert sum(not rule.is_default for rule in rules) / len(cells) <= ALPHA + 3 * math.sqrt(ALPHA / len(cells))
