@@ -107,6 +107,24 @@ def test_what_cannot_be_meant(words: tuple[str, ...], said: str, code: int, here
     here("simulate", *words).assert_refused(said, code=code)
 
 
+def test_a_model_fitted_to_the_machine_s_own_trials(tuned_here: Here, tmp_path: Path) -> None:
+    """A broadcast was measured; what that says of messages and copies changes the price of an all_reduce."""
+    path = tmp_path / "host.json"
+    path.write_text(tuned_here("probe", "--no-measure", "--json").out, "utf-8")
+    words = ("simulate", "--topology", str(path), "--collective", "all_reduce", "--sizes", "1K", "--ranks", "2")
+    usual, fitted = (tuned_here(*words, "--json", *more).document["predictions"] for more in ((), ("--fit",)))
+    assert [one["n_ranks"] for one in fitted] == [one["n_ranks"] for one in usual]
+    assert fitted[0]["time_us"] != usual[0]["time_us"]
+
+
+def test_what_nothing_was_measured_of_is_not_fitted(here: Here, tmp_path: Path) -> None:
+    path = tmp_path / "host.json"
+    path.write_text(to_json(machine("two-socket-host", n_hosts=1)), "utf-8")
+    words = ("--collective", "all_reduce", "--sizes", "1K", "--fit")
+    here("simulate", "--topology", str(path), *words).assert_refused("no trials of it", "autotune run", code=2)
+    here("simulate", *A2[:2], *words).assert_refused("--fit is for a topology from a file", code=2)
+
+
 def test_a_file_that_is_no_topology_is_refused(here: Here, tmp_path: Path) -> None:
     path = tmp_path / "no.json"
     path.write_text("{}", "utf-8")
