@@ -35,10 +35,10 @@ from .hccl.groups import BACKEND as HCCL
 from .hccl.prediction import HcclPrediction, predict
 from .hccl.probed import soc_of_machine, soc_of_topology
 from .kernels.schedules.registry import ALGORITHMS
+from .probing import gather
 from .report.simulation import Prediction, Priced
 from .space import SEGMENTS, native_candidates
 from .table import DefaultRules, Rule, TuningTable, native_defaults
-from .topology.document import from_json
 from .topology.fingerprint import fingerprint
 from .topology.graph import Topology
 from .topology.machines import MachineDescription, description, machine_names
@@ -120,24 +120,21 @@ def subject(words: str, n_hosts: int | None, *, staging_bytes: int) -> Subject:
 
     Raises:
         UsageError: neither a machine nor a file, or a number of hosts for a topology that has its own.
-        ProbeError: the file holds no topology.
+        ProbeError: nothing can be built of what is there.
     """
     if words in machine_names():
         place = description(words)
         hosts = "" if n_hosts is None or n_hosts == 1 else f"{n_hosts} hosts: "
         return Subject(title=f"{hosts}{place.title}", place=place, n_hosts=n_hosts, staging_bytes=staging_bytes)
     path = Path(words)
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, ValueError) as err:
-        reason = getattr(err, "strerror", None) or err
+    if not path.exists():
         raise UsageError(
-            f"--topology {words!r} is neither a machine nor a file that can be read ({reason})",
-            remedy=f"give a file of `autotune probe --json`, or one of {', '.join(machine_names())}",
-        ) from err
+            f"--topology {words!r} is neither a machine nor a file or folder that is there",
+            remedy=f"give what `autotune probe --json` or --save wrote, or one of {', '.join(machine_names())}",
+        )
     if n_hosts is not None:
         raise UsageError(f"--hosts {n_hosts} for a topology from a file", remedy="leave it out: the file says it")
-    return Subject(title=path.name, place=from_json(text), n_hosts=None, staging_bytes=staging_bytes)
+    return Subject(title=path.name, place=gather([path]), n_hosts=None, staging_bytes=staging_bytes)
 
 
 def with_trials(machine: Subject, trials: Iterable[Trial]) -> Subject:

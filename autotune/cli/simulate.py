@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def simulate(
     topology: Annotated[
         str,
-        typer.Option("--topology", "--machine", metavar="MACHINE", help="A known machine, or a file of probe --json."),
+        typer.Option(
+            "--topology", "--machine", metavar="MACHINE", help="A known machine, or what probe --json or --save wrote."
+        ),
     ],
     collective: Annotated[str, typer.Option("--collective", metavar="COLLECTIVE", help="Such as all_reduce.")],
     sizes: Annotated[str, typer.Option("--sizes", metavar="SIZES", help="Such as 8-64MiB or 4K,1M.")] = "1K-1GiB",

@@ -99,6 +99,7 @@ class HostModel:
         further = by_core[:, cost.sum(axis=0).argmax()].sum(axis=0)
         fill = fill + (done.shape.levels - 1) * self._wave()
         each = further + cuts.spacing * self._wave()
+        # Trials of short calls are many back to back, which run into each other where no rank has to wait for all.
         if not done.synchronising and float((fill + (cuts.slices - 1) * each) @ values) < SINGLE_CALL_US:
             fill = further + (done.shape.levels - 1) * self._wave()
         return fill, each, cuts.slices
@@ -167,14 +168,12 @@ class HostModel:
         those of its peers, and its buffers. A slot that is used again in the same call was touched a few waves ago;
         else some calls ago, since calls go round the outbox.
         """
-        of_slice = done.counts.sum(axis=0).mean(axis=0) * cuts.share_bytes  # of the mean rank
+        of_slice = done.counts.sum(axis=0).mean(axis=0) * cuts.share_bytes * self.ranks_per_core  # of the mean core
         written, read = of_slice[work.OUTBOX], of_slice[work.NEAR] + of_slice[work.FAR]
         buffers = of_slice[work.INPUT] + of_slice[work.OUTPUT]
         in_call = (written + read + buffers) * cuts.in_flight * cuts.window / done.shape.levels
-        of_call = min((written + read) * cuts.slices, 2.0 * cuts.outbox_bytes)
-        per_core = self.ranks_per_core
-        in_call *= per_core
-        since = 2 * cuts.rounds * of_call * per_core + self._touched_buffers(problem)
+        of_call = min((written + read) * cuts.slices, 2.0 * cuts.outbox_bytes * self.ranks_per_core)
+        since = 2 * cuts.rounds * of_call + self._touched_buffers(problem)
         past_l2 = cuts.reused * _beyond(in_call, self.l2_bytes, _OUTBOX_OCTAVES)
         past_l2 += (1 - cuts.reused) * _beyond(since, self.l2_bytes, _OUTBOX_OCTAVES)
         return _shares(past_l2, _beyond(2 * cuts.outbox_bytes * self.n_ranks, self.l3_bytes, _BUFFER_OCTAVES))

@@ -140,14 +140,14 @@ def _priced(known: Profile, block_bytes: float, slices: int, codec: CodecCost, v
     kilobytes = block_bytes / 1e3
     chosen = _slowest(known, known.latency_us * parameters.latency_share + wire_us * parameters.wire_share)
     times, turns = known.times, float(known.turns.sum())
-    messages, latency_us = times @ known.messages, times @ known.latency_us[chosen]
+    messages, latency_us = float(times @ known.messages), float(times @ known.latency_us[chosen])
     fill = _row(
         call_us=1.0,
         message_us=messages,
         turn_us=turns,
         latency_share=latency_us,
-        wire_share=times @ wire_us[chosen],
-        reduce_us_per_kb=times @ known.reduced * kilobytes,
+        wire_share=float(times @ wire_us[chosen]),
+        reduce_us_per_kb=float(times @ known.reduced) * kilobytes,
     )
     coding_us = 2 * codec.us_per_kb * kilobytes
     # A wave is not shorter than its messages, and slices start so many waves after each other. A link rests while a

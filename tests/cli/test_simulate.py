@@ -56,6 +56,17 @@ def test_a_file_prices_as_the_machine_that_it_came_from(here: Here, tmp_path: Pa
     assert filed.document["predictions"] == named.document["predictions"]
 
 
+@pytest.mark.parametrize("source", ["probe --json", "a recording"])
+def test_what_probe_wrote_is_a_topology(source: str, here: Here, tmp_path: Path) -> None:
+    recording = GOLDEN.parent / "machines" / "a100-8x-nvswitch" / "recording.json"
+    path = recording
+    if source == "probe --json":
+        path = tmp_path / "here.json"
+        path.write_text(here("probe", "--from", str(recording), "--json").out, "utf-8")
+    done = here("simulate", "--topology", str(path), "--collective", "all_reduce", "--sizes", "1M", "--json")
+    assert (done.code, [one["n_ranks"] for one in done.document["predictions"]]) == (0, [8])
+
+
 def test_a_host_of_cpus_may_have_more_ranks_than_cores(here: Here, tmp_path: Path) -> None:
     path = tmp_path / "host.json"
     path.write_text(to_json(machine("two-socket-host", n_hosts=1)), "utf-8")
