@@ -6,7 +6,7 @@ clocks, the native module. numpy only.
 Every byte that a rank reads or writes has a price by where it is found: in its core's L2, in the L3 that all cores
 share, or in memory; in the outbox of a rank on the same core or on another one. A superstep ends when the slowest core
 has done the work of all its ranks; a core with several ranks switches between them in every wave. Further slices cost
-what keeps the busiest core busy.
+what keeps the busiest core busy. The price is a trial's: short calls follow each other without a pause.
 """
 
 from __future__ import annotations
