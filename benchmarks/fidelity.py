@@ -5,7 +5,7 @@
 Measures every candidate of all collectives at 2, 4 and 8 ranks in interleaved rounds (sizes, rank counts and configs
 shuffled anew in each, since the host's speed drifts), about four minutes on two quiet cores. A virtual machine's CPUs
 may be moved apart: on the one that this was written on, a message of 8 bytes takes 70 ns for most of the time, and for
-a tenth of it 300 ns, with a fifth of the bandwidth, as between cores that share no L3. That is another machine than the
+a tenth of it 300 ns, with a third of the bandwidth, as between cores that share no L3. That is another machine than the
 topology says. A pingpong before and after every problem's turn tells; times with one of more than twice the usual are
 left out, and counted.
 
