@@ -1,7 +1,7 @@
 """`autotune simulate`: what collectives would take on a machine that need not be here, and which config would be best.
 
-In:  a machine's name or a topology's file, a collective, sizes, rank counts. Out: `Prediction` values, and a tuning
-table whose rules say that they are simulated.
+In:  a machine's name or a topology's file, a collective, sizes, rank counts, perhaps trials of that machine. Out:
+`Prediction` values, and a tuning table whose rules say that they are simulated.
 May not touch: the terminal, ranks, the store.
 
 Prices come from `cost`; every legal algorithm is priced with every segment size that makes a difference. The default
@@ -16,7 +16,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from .backends.native import REFERENCE
-from .cost import CostModel, HostModel, NetworkModel, least_us, machine_model, model_of
+from .cost import (
+    CostModel,
+    HostModel,
+    NetworkModel,
+    Timed,
+    fit_host,
+    fit_network,
+    least_us,
+    machine_model,
+    model_of,
+    timed,
+)
 from .distil import size_ranges
 from .errors import UsageError
 from .hccl import Soc, facts
@@ -24,14 +35,14 @@ from .hccl.groups import BACKEND as HCCL
 from .hccl.prediction import HcclPrediction, predict
 from .hccl.probed import soc_of_machine, soc_of_topology
 from .kernels.schedules.registry import ALGORITHMS
+from .probing import gather
 from .report.simulation import Prediction, Priced
 from .space import SEGMENTS, native_candidates
 from .table import DefaultRules, Rule, TuningTable, native_defaults
-from .topology.document import from_json
 from .topology.fingerprint import fingerprint
 from .topology.graph import Topology
 from .topology.machines import MachineDescription, description, machine_names
-from .types import Collective, Config, DType, Evidence, Problem, ReduceOp, RuleKey, round_up_message
+from .types import Collective, Config, DType, Evidence, Memory, Problem, ReduceOp, RuleKey, Trial, round_up_message
 
 BACKEND = "native"
 """The table's rules name schedules of the registry, as the native backend's do."""
@@ -52,12 +63,14 @@ class Subject:
         title: for people.
         place: a description, or a topology that was probed or written down.
         n_hosts: None is as many as the ranks need, or as the topology has.
+        measured: times of the native executor there, to which the model's constants are fitted.
     """
 
     title: str
     place: MachineDescription | Topology
     n_hosts: int | None
     staging_bytes: int
+    measured: tuple[Timed, ...] = ()
 
     @property
     def fingerprint(self) -> str | None:
@@ -78,7 +91,7 @@ class Subject:
             UsageError: the machine does not have so many, or nothing tells the bandwidth between some of them.
         """
         if isinstance(self.place, Topology):
-            return model_of(self.place, n_ranks, staging_bytes=self.staging_bytes)
+            return _fitted(model_of(self.place, n_ranks, staging_bytes=self.staging_bytes), self.measured)
         if self._one_host(n_ranks) and not self.place.host.accelerators():
             return model_of(self.place.host, n_ranks, staging_bytes=self.staging_bytes)
         return machine_model(self.place, self.n_hosts or -(-n_ranks // self._seats), n_ranks)
@@ -107,24 +120,60 @@ def subject(words: str, n_hosts: int | None, *, staging_bytes: int) -> Subject:
 
     Raises:
         UsageError: neither a machine nor a file, or a number of hosts for a topology that has its own.
-        ProbeError: the file holds no topology.
+        ProbeError: nothing can be built of what is there.
     """
     if words in machine_names():
         place = description(words)
         hosts = "" if n_hosts is None or n_hosts == 1 else f"{n_hosts} hosts: "
         return Subject(title=f"{hosts}{place.title}", place=place, n_hosts=n_hosts, staging_bytes=staging_bytes)
     path = Path(words)
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, ValueError) as err:
-        reason = getattr(err, "strerror", None) or err
+    if not path.exists():
         raise UsageError(
-            f"--topology {words!r} is neither a machine nor a file that can be read ({reason})",
-            remedy=f"give a file of `autotune probe --json`, or one of {', '.join(machine_names())}",
-        ) from err
+            f"--topology {words!r} is neither a machine nor a file or folder that is there",
+            remedy=f"give what `autotune probe --json` or --save wrote, or one of {', '.join(machine_names())}",
+        )
     if n_hosts is not None:
         raise UsageError(f"--hosts {n_hosts} for a topology from a file", remedy="leave it out: the file says it")
-    return Subject(title=path.name, place=from_json(text), n_hosts=None, staging_bytes=staging_bytes)
+    return Subject(title=path.name, place=gather([path]), n_hosts=None, staging_bytes=staging_bytes)
+
+
+def with_trials(machine: Subject, trials: Iterable[Trial]) -> Subject:
+    """The machine with what was measured on it; configs with codecs or knobs, which no model prices, are left out.
+
+    Raises:
+        UsageError: nothing in the trials can be priced.
+    """
+    measured = tuple(
+        one
+        for one in timed(trials)
+        if one.problem.key.backend == BACKEND
+        and one.problem.key.memory is Memory.PRIVATE
+        and one.problem.key.max_error is None
+        and one.problem.key.n_ranks > 1
+        and one.config.codec == "none"
+        and not one.config.knobs
+    )
+    if not measured:
+        raise UsageError(
+            f"{machine.title}: no trials of it that a model could be fitted to", remedy="autotune run, on that machine"
+        )
+    return replace(machine, measured=measured)
+
+
+def _fitted(model: CostModel, measured: Sequence[Timed]) -> CostModel:
+    """The model with the constants that these times say; as it is where none of them is about its ranks."""
+    match model:
+        case HostModel():
+            here = [one for one in measured if len(one.problem.key.placement) == 1]
+            return fit_host(model, here)
+        case NetworkModel():
+            legal = [one for one in measured if one.problem.key.n_ranks == model.n_ranks]
+            return fit_network(model, [one for one in legal if one.config.algorithm in _names(model, one)])
+    return model
+
+
+def _names(model: CostModel, one: Timed) -> tuple[str, ...]:
+    return model.algorithms(one.problem.key.collective)
 
 
 def simulate(

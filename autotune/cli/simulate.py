@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import UsageError
-from .options import AsJson, ElementType, Operation, settings_with
+from .options import AsJson, Database, ElementType, Operation, existing_store, settings_with
 from .output import say, show, show_json
 
 if TYPE_CHECKING:
+    from ..settings import Settings
     from ..simulate import Subject
 
 
 def simulate(
     topology: Annotated[
         str,
-        typer.Option("--topology", "--machine", metavar="MACHINE", help="A known machine, or a file of probe --json."),
+        typer.Option(
+            "--topology", "--machine", metavar="MACHINE", help="A known machine, or what probe --json or --save wrote."
+        ),
     ],
     collective: Annotated[str, typer.Option("--collective", metavar="COLLECTIVE", help="Such as all_reduce.")],
     sizes: Annotated[str, typer.Option("--sizes", metavar="SIZES", help="Such as 8-64MiB or 4K,1M.")] = "1K-1GiB",
@@ -37,6 +40,10 @@ def simulate(
     mode: Annotated[
         str | None, typer.Option("--mode", metavar="MODE", help="With hccl: HCCL_OP_EXPANSION_MODE, such as AIV.")
     ] = None,
+    fit: Annotated[
+        bool, typer.Option("--fit", help="Find the model's constants from the database's trials of that machine.")
+    ] = False,
+    db: Database = None,
     as_json: AsJson = False,
     output: Annotated[
         str | None, typer.Option("--output", metavar="TABLE", help="Write a tuning table of simulated rules, too.")
@@ -55,7 +62,10 @@ def simulate(
     from ..units import parse_sizes
     from .output import write_file
 
-    machine = subject(topology, hosts, staging_bytes=settings_with(None).staging_bytes)
+    settings = settings_with(db)
+    machine = subject(topology, hosts, staging_bytes=settings.staging_bytes)
+    if fit:
+        machine = _with_trials(machine, settings)
     most = machine.n_ranks if ranks is None else ranks
     if most < 2:
         raise UsageError("one rank has nobody to talk to", remedy="give --hosts or --ranks of 2 or more")
@@ -75,6 +85,29 @@ def simulate(
         show_json(simulation_document(machine.title, predictions))
     else:
         show((scaling_view if scaling else simulation_view)(machine.title, predictions))
+
+
+def _with_trials(machine: Subject, settings: Settings) -> Subject:
+    """The machine with what the newest session of the native executor measured on it.
+
+    Raises:
+        UsageError: the machine is no topology from a file, or nothing was measured on it.
+    """
+    from contextlib import closing
+
+    from ..simulate import BACKEND, with_trials
+
+    _refuse("--fit is for a topology from a file", machine.fingerprint is None)
+    store = existing_store(settings)
+    if store is None:
+        return with_trials(machine, ())
+    with closing(store):
+        sessions = [
+            session.session_id
+            for session in store.sessions()
+            if session.fingerprint == machine.fingerprint and session.backend == BACKEND
+        ]
+        return with_trials(machine, store.trials(session_id=max(sessions)) if sessions else ())
 
 
 def _refuse(why: str, given: bool) -> None:

@@ -15,6 +15,8 @@ _INLINE_BYTES = 56  # travel in the cache line of the message's word
 _SLOTS = 32
 _WINDOW = 3
 _FEW_LEVELS = 8
+_ROTATED_FROM_BYTES = 4 << 10  # messages of this size on go round the outbox, call by call (kernels/csrc/group.cc)
+_ROTATION_BYTES = 1 << 20  # so much of each half
 SLICES_IN_FLIGHT = 4  # the native executor's default (kernels/calls.py)
 
 
@@ -26,7 +28,11 @@ class Cut:
         slices: of the message.
         waves: supersteps of all slices together.
         spacing: waves between the starts of two slices.
-        outbox_bytes: what one rank's messages fill before a slot is used again.
+        in_flight: slices under way together.
+        window: waves until a slot is used again.
+        outbox_bytes: of the slots that one call uses.
+        rotates: calls go round the outbox.
+        rounds: calls of each half of the outbox until one uses the same slots again.
         share_bytes: of one block of one slice, on average.
         reused: share of the slices that find a slot used before in the same call.
     """
@@ -34,7 +40,11 @@ class Cut:
     slices: int
     waves: int
     spacing: int
+    in_flight: int
+    window: int
     outbox_bytes: int
+    rotates: bool
+    rounds: int
     share_bytes: float
     reused: float
 
@@ -75,15 +85,21 @@ def cut(shape: Shape, count: int, itemsize: int, segment_bytes: int, staging_byt
             spacing = -(-shape.levels // min(SLICES_IN_FLIGHT, shape.levels))
             in_flight = -(-shape.levels // spacing)
         message_bytes = shape.piece_blocks * pitch * itemsize
+        slot_bytes = _up(message_bytes, _LINE_BYTES)
         for window in (shape.levels, _WINDOW) if slices == 1 and shape.levels <= _FEW_LEVELS else (_WINDOW,):
-            cycle = -(-message_bytes // _LINE_BYTES) * _LINE_BYTES * window * in_flight
+            cycle = slot_bytes * window * in_flight
             if window * in_flight <= _SLOTS and (message_bytes <= _INLINE_BYTES or cycle <= staging_bytes // 2):
                 cut_blocks = 1 if shape.vertical else shape.blocks
+                rotates = slot_bytes >= _ROTATED_FROM_BYTES
                 return Cut(
                     slices=slices,
                     waves=shape.levels + spacing * (slices - 1),
                     spacing=spacing,
+                    in_flight=in_flight,
+                    window=window,
                     outbox_bytes=cycle,
+                    rotates=rotates,
+                    rounds=max(1, min(_ROTATION_BYTES, staging_bytes // 2) // cycle) if rotates else 1,
                     share_bytes=count * itemsize / slices / cut_blocks,
                     reused=max(0.0, 1 - max(1, window // spacing) / slices),
                 )

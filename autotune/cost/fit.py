@@ -71,7 +71,8 @@ def _fitted(models: Sequence[CostModel], measured: Sequence[Timed], start: Float
     time_us = np.array([one.time_us for one in measured])
     of_problem = Counter(one.problem for one in measured)
     share = np.sqrt([1 / of_problem[one.problem] for one in measured])  # every problem counts alike
-    scale = np.maximum(start, start[start > 0].min())
+    # A value that was 0 has no former size to stay near.
+    prior = np.divide(_PRIOR, start, out=np.zeros_like(start), where=start > 0)
     values = start
     for _ in range(_ROUNDS):
         terms = np.array(
@@ -81,8 +82,8 @@ def _fitted(models: Sequence[CostModel], measured: Sequence[Timed], start: Float
             price_us = np.maximum(terms @ values, 1e-3)
             weight = share / (_logarithmic_mean(price_us, time_us) * _severity(np.log(price_us / time_us)))
             values, _ = nnls(
-                np.vstack([terms * weight[:, None], np.diag(_PRIOR / scale)]),
-                np.concatenate([time_us * weight, _PRIOR * start / scale]),
+                np.vstack([terms * weight[:, None], np.diag(prior)]),
+                np.concatenate([time_us * weight, prior * start]),
                 maxiter=100 * len(start),
             )
     return values

@@ -6,7 +6,7 @@ clocks, the native module. numpy only.
 Every byte that a rank reads or writes has a price by where it is found: in its core's L2, in the L3 that all cores
 share, or in memory; in the outbox of a rank on the same core or on another one. A superstep ends when the slowest core
 has done the work of all its ranks; a core with several ranks switches between them in every wave. Further slices cost
-what keeps the busiest core busy.
+what keeps the busiest core busy. The price is a trial's: short calls follow each other without a pause.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..kernels.schedules.registry import names
+from ..measure.timing import SINGLE_CALL_US
 from ..types import Collective, Config, Problem
 from . import work
 from .cut import Cut, cut
@@ -89,7 +90,7 @@ class HostModel:
         check_config(config)
         done = self._work(problem, config)
         cuts = self._cut(problem, config, done)
-        weights = self._weights(problem, cuts)
+        weights = self._weights(problem, cuts, done)
         by_rank = done.counts @ weights  # [level, rank, column] x [column, parameter]
         cores = range(min(self.n_cores, self.n_ranks))
         by_core = np.stack([by_rank[:, core :: self.n_cores].sum(axis=1) for core in cores], axis=1)
@@ -97,7 +98,11 @@ class HostModel:
         fill = by_core[np.arange(len(cost)), cost.argmax(axis=1)].sum(axis=0)
         further = by_core[:, cost.sum(axis=0).argmax()].sum(axis=0)
         fill = fill + (done.shape.levels - 1) * self._wave()
-        return fill, further + cuts.spacing * self._wave(), cuts.slices
+        each = further + cuts.spacing * self._wave()
+        # Trials of short calls are many back to back, which run into each other where no rank has to wait for all.
+        if not done.synchronising and float((fill + (cuts.slices - 1) * each) @ values) < SINGLE_CALL_US:
+            fill = further + (done.shape.levels - 1) * self._wave()
+        return fill, each, cuts.slices
 
     def _wave(self) -> FloatArray:
         """What a wave costs beside its bytes: cores with several ranks switch between them."""
@@ -119,11 +124,11 @@ class HostModel:
         segment_bytes = config.segment_bytes or max(problem.message_bytes, 1)
         return cut(done.shape, problem.message_bytes // itemsize // parts, itemsize, segment_bytes, self.staging_bytes)
 
-    def _weights(self, problem: Problem, cuts: Cut) -> FloatArray:
+    def _weights(self, problem: Problem, cuts: Cut, done: Work) -> FloatArray:
         """[column of work, parameter]: how often a parameter is paid for one block of one slice."""
         found = np.zeros((work.MESSAGES + 1, len(_AT)))
         kilobytes = cuts.share_bytes / 1e3
-        buffers, outboxes = self._places_of_buffers(problem), self._places_of_outboxes(cuts)
+        buffers, outboxes = self._places_of_buffers(problem), self._places_of_outboxes(problem, cuts, done)
         for column, name, places in (
             (work.INPUT, "read", buffers),
             (work.OWN, "read", outboxes),  # written as long ago as the messages that came with it
@@ -139,27 +144,38 @@ class HostModel:
             found[work.OUTPUT] = 0.0
             found[work.OUTPUT, _AT["output_streamed"]] = kilobytes
         found[work.MESSAGES, _AT["message_us"]] = 1.0
+        found[work.MESSAGES, _AT["bulk_us"]] = float(cuts.rotates)
         return found
 
     def _places_of_buffers(self, problem: Problem) -> Places:
         """Of the users' buffers, which were just written when a call begins."""
-        touched = sum(_buffers(problem)) * self.ranks_per_core
-        if touched < _ROTATION_BYTES:
-            touched = min(_ROTATED * touched, float(_ROTATION_BYTES))
+        touched = self._touched_buffers(problem)
         past_l2 = _beyond(touched, _L2_REACH * self.l2_bytes, _BUFFER_OCTAVES)
         past_l3 = _beyond(touched * min(self.n_cores, self.n_ranks), self.l3_bytes, _BUFFER_OCTAVES)
         return _shares(past_l2, past_l3)
 
-    def _places_of_outboxes(self, cuts: Cut) -> Places:
-        """Of the messages that a core's ranks write, and those that it reads, which take as much room again.
+    def _touched_buffers(self, problem: Problem) -> float:
+        """Bytes of input and output that the ranks of a core go round."""
+        touched = sum(_buffers(problem)) * self.ranks_per_core
+        if touched < _ROTATION_BYTES:
+            touched = min(_ROTATED * touched, float(_ROTATION_BYTES))
+        return touched
 
-        A slot that is used again in the same call was touched one round of the outbox ago; else in the last call but
-        one, and the other half of the outbox since.
+    def _places_of_outboxes(self, problem: Problem, cuts: Cut, done: Work) -> Places:
+        """Of the messages that a core's ranks write, and those that they read.
+
+        What counts is how much a core touches until it comes to the same line of an outbox again: its own messages,
+        those of its peers, and its buffers. A slot that is used again in the same call was touched a few waves ago;
+        else some calls ago, since calls go round the outbox.
         """
-        cycle_bytes = 2 * cuts.outbox_bytes * self.ranks_per_core
-        in_call = _beyond(cycle_bytes, self.l2_bytes, _OUTBOX_OCTAVES)
-        since_last_call = _beyond(2 * cycle_bytes, self.l2_bytes, _OUTBOX_OCTAVES)
-        past_l2 = cuts.reused * in_call + (1 - cuts.reused) * since_last_call
+        of_slice = done.counts.sum(axis=0).mean(axis=0) * cuts.share_bytes * self.ranks_per_core  # of the mean core
+        written, read = of_slice[work.OUTBOX], of_slice[work.NEAR] + of_slice[work.FAR]
+        buffers = of_slice[work.INPUT] + of_slice[work.OUTPUT]
+        in_call = (written + read + buffers) * cuts.in_flight * cuts.window / done.shape.levels
+        of_call = min((written + read) * cuts.slices, 2.0 * cuts.outbox_bytes * self.ranks_per_core)
+        since = 2 * cuts.rounds * of_call + self._touched_buffers(problem)
+        past_l2 = cuts.reused * _beyond(in_call, self.l2_bytes, _OUTBOX_OCTAVES)
+        past_l2 += (1 - cuts.reused) * _beyond(since, self.l2_bytes, _OUTBOX_OCTAVES)
         return _shares(past_l2, _beyond(2 * cuts.outbox_bytes * self.n_ranks, self.l3_bytes, _BUFFER_OCTAVES))
 
 

@@ -113,6 +113,7 @@ class _Parts:
     slices: int
 
 
+_NAMES = NetworkParameters.names()
 _NO_CODEC = CodecCost(wire_share=1.0, us_per_kb=0.0)
 
 
@@ -134,28 +135,41 @@ def _slices(known: Profile, block_bytes: float, config: Config) -> int:
 
 
 def _priced(known: Profile, block_bytes: float, slices: int, codec: CodecCost, values: FloatArray) -> _Parts:
-    _, _, latency_share, wire_share, _ = values
+    parameters = NetworkParameters.of(values)
     wire_us = known.wire_us * block_bytes * codec.wire_share
     kilobytes = block_bytes / 1e3
-    chosen = _slowest(known, known.latency_us * latency_share + wire_us * wire_share)
-    times = known.times
-    latency_us = times @ known.latency_us[chosen]
-    fill = [1.0, times @ known.messages, latency_us, times @ wire_us[chosen], times @ known.reduced * kilobytes]
+    chosen = _slowest(known, known.latency_us * parameters.latency_share + wire_us * parameters.wire_share)
+    times, turns = known.times, float(known.turns.sum())
+    messages, latency_us = float(times @ known.messages), float(times @ known.latency_us[chosen])
+    fill = _row(
+        call_us=1.0,
+        message_us=messages,
+        turn_us=turns,
+        latency_share=latency_us,
+        wire_share=float(times @ wire_us[chosen]),
+        reduce_us_per_kb=float(times @ known.reduced) * kilobytes,
+    )
     coding_us = 2 * codec.us_per_kb * kilobytes
-    # A wave is not shorter than its messages, and slices start so many waves after each other.
+    # A wave is not shorter than its messages, and slices start so many waves after each other. A link rests while a
+    # rank turns, since its other slices turn, too.
     levels = known.n_steps + 1
     waves = -(-levels // min(SLICES_IN_FLIGHT, levels)) / known.n_steps
     limits = np.array(
         [
-            [0.0, 0.0, 0.0, known.link_us * block_bytes * codec.wire_share, 0.0],
-            [0.0, known.rank_messages, 0.0, 0.0, known.rank_reduced * kilobytes],
-            [0.0, times @ known.messages * waves, latency_us * waves, 0.0, 0.0],
+            _row(wire_share=known.link_us * block_bytes * codec.wire_share, turn_us=turns),
+            _row(message_us=known.rank_messages, reduce_us_per_kb=known.rank_reduced * kilobytes),
+            _row(message_us=messages * waves, turn_us=turns * waves, latency_share=latency_us * waves),
         ]
     )
     constant_us = np.array([0.0, known.rank_carried * coding_us / 2, 0.0])
     worst = int(np.argmax(limits @ values + constant_us))
     fill_us = float(times @ known.carried) * coding_us
-    return _Parts(np.array(fill), limits[worst], fill_us, float(constant_us[worst]), slices)
+    return _Parts(fill, limits[worst], fill_us, float(constant_us[worst]), slices)
+
+
+def _row(**counts: float) -> FloatArray:
+    """How often each parameter is paid; those not named are not."""
+    return np.array([counts.get(name, 0.0) for name in _NAMES])
 
 
 def _slowest(known: Profile, ends: FloatArray) -> NDArray[np.intp]:

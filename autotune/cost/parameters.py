@@ -47,6 +47,8 @@ class NetworkParameters(Parameters):
     Args:
         call_us: of a collective call, however many messages it has.
         message_us: of a rank for each message that it sends or takes.
+        turn_us: of a step in which a rank sends to another one than in its last step: a connection that rested takes
+            time to come up to its rate again. 0 where links have no connections; over TCP, what trials say.
         latency_share: what the links' latencies are multiplied by.
         wire_share: what the time of bytes on links is multiplied by; above 1 where links give less than they promise.
         reduce_us_per_kb: for 1e3 bytes that arrive and are combined with the reader's own.
@@ -54,6 +56,7 @@ class NetworkParameters(Parameters):
 
     call_us: float = 10.0  # Ascend msmodeling, tensor_cast/device.py: cost of an operator on A3
     message_us: float = 1.0  # CANN hccl, op_common/selector/cost_model.cc: a task of the AIV engine
+    turn_us: float = 0.0
     latency_share: float = 1.0
     wire_share: float = 1.0
     reduce_us_per_kb: float = 1 / 483.0  # the same file: local reduce of 483 GB/s
@@ -73,6 +76,7 @@ class HostParameters(Parameters):
 
     Args:
         message_us: to find a message that is there; on cores of their own the way of a flag between them.
+        bulk_us: the same, beside that, for a message of 4 KiB or more: its first lines come one after the other.
         switch_us: of a core in each wave, for each rank on it, where there are several.
         crowd_us: the same, for each ordered pair of ranks on a core: the more ranks, the more looks that find nothing.
         read_cached: of own input, output and scratch, like the other two.
@@ -82,6 +86,7 @@ class HostParameters(Parameters):
     """
 
     message_us: float = 0.0811
+    bulk_us: float = 0.5
     switch_us: float = 0.374
     crowd_us: float = 0.487
     read_cached: float = 0.0197

@@ -31,6 +31,8 @@ class Profile:
         latency_us: shape (terms,).
         wire_us: shape (terms,): from the step's start to the flow's end, for blocks of one byte.
         messages: shape (steps,): of the rank that sends, or takes, the most in the step.
+        turns: shape (steps,): 1 where a rank sends to another one than in its last step, which may be one of the call
+            before; a repeated step turns once.
         carried: shape (steps,): blocks of that rank.
         reduced: shape (steps,): blocks that the busiest rank combines in the step.
         link_us: of the busiest resource over the whole schedule.
@@ -46,6 +48,7 @@ class Profile:
     latency_us: FloatArray
     wire_us: FloatArray
     messages: FloatArray
+    turns: FloatArray
     carried: FloatArray
     reduced: FloatArray
     link_us: float
@@ -125,6 +128,7 @@ def profile(moves: Moves, fabric: Fabric) -> Profile:
         latency_us=np.concatenate([np.zeros(0), *(step.latency_us for step in ordered)]),
         wire_us=np.concatenate([np.zeros(0), *(step.wire_us for step in ordered)]),
         messages=np.array([step.messages for step in ordered], float),
+        turns=_turns(moves),
         carried=np.array([step.carried for step in ordered], float),
         reduced=np.array([step.reduced for step in ordered], float),
         link_us=float((totals.load / capacity).max(initial=0.0)),
@@ -134,6 +138,22 @@ def profile(moves: Moves, fabric: Fabric) -> Profile:
         blocks=moves.blocks,
         most_blocks=moves.most_blocks,
     )
+
+
+def _turns(moves: Moves) -> FloatArray:
+    """Of each step, whether a rank sends to another one than in its last step; the first follows the last."""
+    pairs = [move.src.astype(np.int64) * moves.n + move.dst for move in moves.steps]
+    known, at = np.unique(np.concatenate([np.zeros(0, np.int64), *pairs]), return_inverse=True)
+    last_of_pair, last_of_rank = np.full(len(known), -1), np.full(moves.n, -1)
+    turns = np.zeros(len(pairs))
+    for _ in range(2):
+        first = 0
+        for number, move in enumerate(moves.steps):
+            here = at[first : first + len(move.src)]
+            turns[number] = (last_of_pair[here] != last_of_rank[move.src]).any()
+            last_of_pair[here] = last_of_rank[move.src] = number
+            first += len(here)
+    return turns
 
 
 def _step(move: Move, fabric: Fabric, capacity: FloatArray) -> tuple[_Step, IntArray]:

@@ -26,10 +26,16 @@ messages waited for."""
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Work:
-    """Counts of shape (levels, ranks, columns)."""
+    """What is done.
+
+    Args:
+        counts: shape (levels, ranks, columns).
+        synchronising: every rank's end depends on every rank's start, so that calls do not run into each other.
+    """
 
     counts: FloatArray
     shape: Shape
+    synchronising: bool
 
 
 @functools.lru_cache(maxsize=512)
@@ -53,7 +59,7 @@ def work_of(collective: Collective, algorithm: str, n_ranks: int, n_cores: int) 
         piece_blocks=programs[0].piece_blocks,
         vertical=collective in VERTICAL,
     )
-    return Work(counts=counts, shape=shape)
+    return Work(counts=counts, shape=shape, synchronising=programs[0].synchronising)
 
 
 def _count(row: FloatArray, op: Instruction, rank: int, n_cores: int) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,12 +35,14 @@ class Network:
         rate_mbit: of each host's interface, each way, in 1e6 bits per second of whole Ethernet frames; None for as fast
             as the machine can.
         burst_bytes: that an interface sends at once after a pause.
+        congestion: how TCP's senders find their rate (cubic, reno, bbr ...); None is this machine's choice.
         prefix: of the namespaces' names.
     """
 
     n_hosts: int = 4
     rate_mbit: int | None = 1000
     burst_bytes: int = 128 << 10
+    congestion: str | None = None
     prefix: str = "at"
 
     def __post_init__(self) -> None:
@@ -47,6 +50,8 @@ class Network:
             raise UsageError(f"{self.n_hosts} hosts", remedy="give 2 to 64")
         if self.rate_mbit is not None and self.rate_mbit < 1:
             raise UsageError(f"a rate of {self.rate_mbit} Mbit/s", remedy="give 1 or more")
+        if self.congestion is not None and not re.fullmatch(r"[a-z0-9_]{1,15}", self.congestion):
+            raise UsageError(f"congestion control {self.congestion!r}", remedy="give cubic, reno or bbr")
         if not (self.prefix.isascii() and self.prefix.isalnum() and len(self.prefix) <= 16):
             raise UsageError(f"prefix {self.prefix!r}", remedy="give up to 16 letters and digits")
 
@@ -63,6 +68,10 @@ class Network:
     def names(self) -> tuple[str, ...]:
         """All namespaces."""
         return (*map(self.host, range(self.n_hosts)), self.switch)
+
+    @property
+    def subnet(self) -> str:
+        return "198.18.0.0/24"
 
     def address(self, number: int) -> str:
         return f"198.18.0.{number + 1}"
@@ -106,6 +115,10 @@ def _make(network: Network) -> None:
         _run("ip", "-n", host, "address", "add", f"{network.address(number)}/24", "dev", "eth0")
         for name in ("eth0", "lo"):
             _run("ip", "-n", host, "link", "set", name, "up")
+        if network.congestion is not None:  # by route: a namespace's sysctl takes those only that the machine allows
+            subnet, own = network.subnet, network.address(number)
+            way = ("dev", "eth0", "scope", "link", "src", own, "congctl", network.congestion)
+            _run("ip", "-n", host, "route", "replace", subnet, *way)
         if network.rate_mbit is not None:
             bucket = ("tbf", "rate", f"{network.rate_mbit}mbit", "burst", f"{network.burst_bytes}b", "latency", "50ms")
             _run("tc", "-n", host, "qdisc", "replace", "dev", "eth0", "root", *bucket)

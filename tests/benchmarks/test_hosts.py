@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,33 @@ def test_ranks_know_each_other_and_links_are_shaped(network: Network) -> None:
     assert (4 << 20) / 12.5e6 * 0.9 < float(said) < 10.0  # 0.34 s at 100 Mbit/s, less what a bucket gives at once
 
 
+CONNECTED = """
+import os, socket
+address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if os.environ["RANK"] == "0":
+    with socket.create_server(address) as door:
+        door.settimeout(20)
+        link, _ = door.accept()
+        own = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(bytes(1))
+        print(own.decode(), link.recv(16).decode())
+else:
+    while True:
+        try:
+            link = socket.create_connection(address, 20)
+            break
+        except ConnectionRefusedError:
+            pass
+    link.sendall(link.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(bytes(1)))
+"""
+
+
+@needs_hosts
+def test_both_ends_of_a_connection_find_their_rate_as_told(network: Network) -> None:
+    with made(replace(network, congestion="reno")):
+        said = run_ranks(network, [sys.executable, "-c", CONNECTED], within_s=30)
+    assert said.split() == ["reno", "reno"]
+
+
 @needs_hosts
 def test_a_rank_that_fails_ends_the_others(network: Network) -> None:
     marker = f"rank of test {os.getpid()}"
@@ -111,7 +139,8 @@ def test_hosts_that_are_there_already_are_not_made_twice(network: Network) -> No
 
 
 @pytest.mark.parametrize(
-    "words", [{"n_hosts": 1}, {"n_hosts": 65}, {"rate_mbit": 0}, {"prefix": "a/b"}, {"prefix": ""}]
+    "words",
+    [{"n_hosts": 1}, {"n_hosts": 65}, {"rate_mbit": 0}, {"congestion": "a b"}, {"prefix": "a/b"}, {"prefix": ""}],
 )
 def test_networks_that_cannot_be_meant(words: dict[str, int | str]) -> None:
     with pytest.raises(UsageError):

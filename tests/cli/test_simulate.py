@@ -56,6 +56,17 @@ def test_a_file_prices_as_the_machine_that_it_came_from(here: Here, tmp_path: Pa
     assert filed.document["predictions"] == named.document["predictions"]
 
 
+@pytest.mark.parametrize("source", ["probe --json", "a recording"])
+def test_what_probe_wrote_is_a_topology(source: str, here: Here, tmp_path: Path) -> None:
+    recording = GOLDEN.parent / "machines" / "a100-8x-nvswitch" / "recording.json"
+    path = recording
+    if source == "probe --json":
+        path = tmp_path / "here.json"
+        path.write_text(here("probe", "--from", str(recording), "--json").out, "utf-8")
+    done = here("simulate", "--topology", str(path), "--collective", "all_reduce", "--sizes", "1M", "--json")
+    assert (done.code, [one["n_ranks"] for one in done.document["predictions"]]) == (0, [8])
+
+
 def test_a_host_of_cpus_may_have_more_ranks_than_cores(here: Here, tmp_path: Path) -> None:
     path = tmp_path / "host.json"
     path.write_text(to_json(machine("two-socket-host", n_hosts=1)), "utf-8")
@@ -105,6 +116,24 @@ def test_a_scaling_table_has_a_key_for_each_rank_count(here: Here, tmp_path: Pat
 )
 def test_what_cannot_be_meant(words: tuple[str, ...], said: str, code: int, here: Here) -> None:
     here("simulate", *words).assert_refused(said, code=code)
+
+
+def test_a_model_fitted_to_the_machine_s_own_trials(tuned_here: Here, tmp_path: Path) -> None:
+    """A broadcast was measured; what that says of messages and copies changes the price of an all_reduce."""
+    path = tmp_path / "host.json"
+    path.write_text(tuned_here("probe", "--no-measure", "--json").out, "utf-8")
+    words = ("simulate", "--topology", str(path), "--collective", "all_reduce", "--sizes", "1K", "--ranks", "2")
+    usual, fitted = (tuned_here(*words, "--json", *more).document["predictions"] for more in ((), ("--fit",)))
+    assert [one["n_ranks"] for one in fitted] == [one["n_ranks"] for one in usual]
+    assert fitted[0]["time_us"] != usual[0]["time_us"]
+
+
+def test_what_nothing_was_measured_of_is_not_fitted(here: Here, tmp_path: Path) -> None:
+    path = tmp_path / "host.json"
+    path.write_text(to_json(machine("two-socket-host", n_hosts=1)), "utf-8")
+    words = ("--collective", "all_reduce", "--sizes", "1K", "--fit")
+    here("simulate", "--topology", str(path), *words).assert_refused("no trials of it", "autotune run", code=2)
+    here("simulate", *A2[:2], *words).assert_refused("--fit is for a topology from a file", code=2)
 
 
 def test_a_file_that_is_no_topology_is_refused(here: Here, tmp_path: Path) -> None:

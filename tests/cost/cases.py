@@ -8,7 +8,7 @@ import numpy as np
 from autotune.cost import Fabric, HostPattern, Network, NetworkModel, NetworkParameters, Tier
 from autotune.types import Collective, DType, Layout, OpClass, Problem, RuleKey, round_up_message
 
-PARAMETERS = NetworkParameters(message_us=0.3, latency_share=1.1, wire_share=1.2, reduce_us_per_kb=0.01)
+PARAMETERS = NetworkParameters(message_us=0.3, turn_us=0.7, latency_share=1.1, wire_share=1.2, reduce_us_per_kb=0.01)
 
 
 def fat_tree(

@@ -51,6 +51,19 @@ def end_times(sizes: Sequence[float], flows: Sequence[Sequence[int]], capacity: 
     return end
 
 
+def turned(steps: Sequence[set[tuple[int, int]]]) -> list[bool]:
+    """Of each step, whether a rank sends to one to whom it did not send in its last step; calls follow each other."""
+    last: dict[int, set[int]] = {}
+    turns: list[bool] = []
+    for pairs in [*steps, *steps]:
+        now: dict[int, set[int]] = {}
+        for src, dst in pairs:
+            now.setdefault(src, set()).add(dst)
+        turns.append(any(peers - last.get(src, set()) for src, peers in now.items()))
+        last |= now
+    return turns[len(steps) :]
+
+
 def price_us(
     schedule: Schedule,
     fabric: Fabric,
@@ -76,8 +89,8 @@ def price_us(
     fill: float = parameters.call_us
     load = [0.0] * len(capacity)
     handled, reduced = Counter[int](), Counter[int]()
-    waves_us = 0.0
-    for blocks, reduce in steps:
+    waves_us, turns = 0.0, turned([set(blocks) for blocks, _ in steps])
+    for (blocks, reduce), turn in zip(steps, turns, strict=True):
         pairs = sorted(blocks)
         src, dst = (np.array(side, np.int32) for side in zip(*pairs, strict=True))
         routes = fabric.routes(src, dst)
@@ -98,9 +111,14 @@ def price_us(
         if reduce:
             reduced.update(arrived)
         busiest = max(arrived.values()) if reduce else 0
-        latency = parameters.message_us * messages + parameters.latency_share * slowest[1]
-        waves_us += latency
-        fill += parameters.message_us * messages + slowest[0] + busiest * block / 1e3 * parameters.reduce_us_per_kb
+        turn_us = parameters.turn_us * turn
+        waves_us += parameters.message_us * messages + parameters.latency_share * slowest[1] + turn_us
+        fill += (
+            turn_us
+            + parameters.message_us * messages
+            + slowest[0]
+            + busiest * block / 1e3 * parameters.reduce_us_per_kb
+        )
         for size, flow in zip(sizes, flows, strict=True):
             for resource in flow:
                 load[resource] += size
@@ -109,7 +127,8 @@ def price_us(
     levels = len(steps) + 1
     spacing = math.ceil(levels / min(4, levels))
     further: float = max(
-        max(used / capacity[r] for r, used in enumerate(load)) * parameters.wire_share,
+        max(used / capacity[r] for r, used in enumerate(load)) * parameters.wire_share
+        + sum(turns) * parameters.turn_us,
         max(handled.values()) * parameters.message_us
         + max(reduced.values(), default=0) * block / 1e3 * parameters.reduce_us_per_kb,
         waves_us / len(steps) * spacing,

@@ -36,6 +36,21 @@ def test_slices_are_those_of_the_executor(
     assert 0.0 <= found.reused < 1.0
 
 
+@pytest.mark.parametrize(
+    ("size", "segment", "slices", "rounds"),
+    [
+        (64 << 10, 1 << 20, 1, 8),  # 2 slots of 64 KiB, in a megabyte
+        (256 << 10, 64 << 10, 4, 2),  # 3 waves of 2 slices
+        (4 << 20, 256 << 10, 16, 1),
+        (2 << 10, 1 << 20, 1, 1),  # small messages stay where they are
+    ],
+)
+def test_calls_go_round_a_megabyte_of_the_outbox(size: int, segment: int, slices: int, rounds: int) -> None:
+    shape = work_of(Collective.BROADCAST, "flat", 2, 2).shape
+    found = cut(shape, size, 1, segment, 8 << 20)
+    assert (found.slices, found.rounds, found.rotates) == (slices, rounds, size >= 4 << 10)
+
+
 def test_an_outbox_that_holds_nothing_is_refused() -> None:
     shape = work_of(Collective.ALL_REDUCE, "ring", 8, 2).shape
     with pytest.raises(UsageError, match="outbox"):

@@ -70,7 +70,9 @@ def test_what_the_times_say_nothing_of_stays() -> None:
 
 
 def test_a_network_of_another_speed_is_found() -> None:
-    true = NetworkParameters(call_us=3.0, message_us=0.4, latency_share=1.5, wire_share=1.3, reduce_us_per_kb=0.02)
+    true = NetworkParameters(
+        call_us=3.0, message_us=0.4, turn_us=2.0, latency_share=1.5, wire_share=1.3, reduce_us_per_kb=0.02
+    )
     model = model_of(fat_tree(2), true)
     measured = []
     for algorithm in ("ring", "tree", "bruck", "direct", "recursive_doubling"):

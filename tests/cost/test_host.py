@@ -18,6 +18,7 @@ from autotune.kernels.schedules import names
 from autotune.types import Collective, Config
 
 HOST = HostModel(n_ranks=4, n_cores=2, l2_bytes=1 << 20, l3_bytes=32 << 20, staging_bytes=8 << 20)
+V, AT = HOST.parameters.vector(), {name: at for at, name in enumerate(HostParameters.names())}
 ALGORITHMS = names(Collective.ALL_REDUCE, 4)
 
 
@@ -44,7 +45,7 @@ def test_a_second_destination_is_read_once_more() -> None:
     algorithm=st.sampled_from(ALGORITHMS),
     size=st.integers(3, 25),
     segment=st.sampled_from([16 << 10, 64 << 10, 1 << 20]),
-    values=st.lists(st.floats(0.001, 1.0), min_size=19, max_size=19),
+    values=st.lists(st.floats(0.001, 1.0), min_size=20, max_size=20),
 )
 def test_terms_times_parameters_are_the_price(algorithm: str, size: int, segment: int, values: list[float]) -> None:
     model = replace(HOST, parameters=HostParameters.of(np.array(values)))
@@ -86,6 +87,31 @@ def test_what_no_cache_holds_costs_more_for_each_byte() -> None:
     config = Config(algorithm="direct", segment_bytes=64 << 10)
     inside, beyond = (price_us(HOST, config, size) / size for size in (256 << 10, 8 << 20))
     assert beyond > 1.2 * inside
+
+
+def test_short_calls_of_a_root_run_into_each_other() -> None:
+    """A sample of a short broadcast is many calls, in which the root is a call ahead; a long one is timed alone."""
+    config = Config(algorithm="flat", segment_bytes=1 << 20)
+    two = replace(HOST, n_ranks=2)
+    short, long = (two.terms(problem_of(Collective.BROADCAST, 2, size), config, V) for size in (64 << 10, 1 << 20))
+    assert short[AT["far_cached"]] + short[AT["far_shared"]] == 0  # the root has more to do than its reader
+    assert long[AT["far_cached"]] + long[AT["far_shared"]] > 0
+
+
+def test_messages_go_round_the_outbox() -> None:
+    """A slot of 128 KiB comes again after a megabyte, two of 64 KiB after half of that, while readers still hold it."""
+    problem = problem_of(Collective.ALL_GATHER, 2, 256 << 10)
+    two = replace(HOST, n_ranks=2)
+    whole, halves = (
+        two.terms(problem, Config(algorithm="direct", segment_bytes=size), V) for size in (128 << 10, 64 << 10)
+    )
+    assert whole[AT["outbox_cached"]] < halves[AT["outbox_cached"]]
+
+
+def test_a_bulky_message_has_a_price_of_its_own() -> None:
+    config = Config(algorithm="flat", segment_bytes=1 << 20)
+    terms = [HOST.terms(problem_of(Collective.ALL_REDUCE, 4, size), config, V) for size in (2 << 10, 8 << 10)]
+    assert [term[AT["bulk_us"]] for term in terms] == [0.0, 6.0]  # three peers of each of two ranks on a core
 
 
 def test_large_outputs_are_streamed() -> None:

@@ -92,7 +92,7 @@ def test_more_bandwidth_is_never_slower(algorithm: str, factor: float, size: int
 @given(
     algorithm=st.sampled_from(ALGORITHMS),
     size=st.integers(3, 27),
-    values=st.lists(st.floats(0.01, 10.0), min_size=5, max_size=5),
+    values=st.lists(st.floats(0.01, 10.0), min_size=6, max_size=6),
 )
 def test_terms_times_parameters_are_the_price(algorithm: str, size: int, values: list[float]) -> None:
     parameters = NetworkParameters.of(np.array(values))
@@ -100,6 +100,24 @@ def test_terms_times_parameters_are_the_price(algorithm: str, size: int, values:
     problem, config = problem_of(Collective.ALL_REDUCE, 16, 1 << size), Config(algorithm=algorithm, segment_bytes=65536)
     terms = model.terms(problem, config, parameters.vector())
     assert float(terms @ parameters.vector()) == pytest.approx(model.price(problem, config).time_us)
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "turns"),
+    [
+        (Collective.ALL_REDUCE, "ring", 0),  # one neighbour for ever
+        (Collective.ALL_REDUCE, "direct", 0),  # all others, twice
+        (Collective.BROADCAST, "chain", 0),
+        (Collective.ALL_REDUCE, "recursive_halving_doubling", 4),  # 4 2 1 1 2 4, and 4 again
+        (Collective.ALL_TO_ALL, "pairwise", 7),  # every step, the first one after the last
+    ],
+)
+def test_a_change_of_partner_costs_a_turn(collective: Collective, algorithm: str, turns: int) -> None:
+    problem, config = problem_of(collective, 8, 1 << 20), Config(algorithm=algorithm)
+    fabric = crossbar(8, gb_per_s=1.0, latency_us=2.0)
+    with_turns, without = (model_of(fabric, NetworkParameters(turn_us=turn_us)) for turn_us in (100.0, 0.0))
+    more = with_turns.price(problem, config).time_us - without.price(problem, config).time_us
+    assert more == pytest.approx(100.0 * turns)
 
 
 def test_prices_do_not_depend_on_what_was_priced_before() -> None:

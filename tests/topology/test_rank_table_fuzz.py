@@ -8,10 +8,10 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rank_table_trees import MAKERS, faults_of
+from rank_table_trees import MAKERS, faults_of, topology_file
 
 from autotune.errors import ProbeError
-from autotune.topology.rank_table import is_rank_table, read_rank_table
+from autotune.topology.rank_table import is_rank_table, is_topology_file, read_rank_table, read_topology_file
 
 _ODD = st.sampled_from([None, True, -1, 0, 3, 1e300, "", "0", "1.2", "xx", "<id>", "9" * 30, [], {}, [[]], "\0", "é"])
 
@@ -45,6 +45,20 @@ def test_a_mutated_table_is_an_error_or_a_sound_table(version: str, n: int, data
         assert ranks
         addresses = [address for device in table.devices for address in device.addresses]
         assert len(set(addresses)) == len(addresses)
+
+
+@settings(max_examples=200)
+@given(n=st.integers(1, 3), data=st.data())
+def test_a_mutated_topology_file_is_an_error_or_a_sound_one(n: int, data: st.DataObject) -> None:
+    tree = topology_file()
+    for _ in range(n):
+        tree = _mutated(data, tree)
+    text = json.dumps(tree)
+    assert isinstance(is_topology_file(text), bool)
+    with contextlib.suppress(ProbeError):
+        found = read_topology_file(text, "topo.json")
+        assert len(found.edges) == len(tree["edge_list"])
+        assert {end for edge in found.edges for end in (edge.local_a, edge.local_b)} <= {None, *found.local_ids}
 
 
 @settings(max_examples=200)
