@@ -1,8 +1,8 @@
-"""`python benchmarks/hosts up|down|run`: hosts to try things on, or for the time of one command.
+"""`python benchmarks hosts up|down|run`: hosts to try things on, or for the time of one command.
 
-    python benchmarks/hosts up --hosts 4 --rate 1000      # then: ip netns exec ath0 ping 198.18.0.2
-    python benchmarks/hosts down --hosts 4
-    python benchmarks/hosts run --hosts 2 -- python -m autotune probe --backend torch
+    python benchmarks hosts up --hosts 4 --rate 1000      # then: ip netns exec ath0 ping 198.18.0.2
+    python benchmarks hosts down --hosts 4
+    python benchmarks hosts run --hosts 2 -- python -m autotune probe --backend torch
 
 `run` starts one rank of the command in each host, with what torchrun would set in its environment, and takes the hosts
 away afterwards, whatever happens. `up` and `down` need root; `run` makes a private user namespace where it is not.
@@ -54,7 +54,7 @@ def _prefix(do: str) -> str:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python benchmarks/hosts",
+        prog="python benchmarks hosts",
         usage="%(prog)s up|down|run [options] [-- COMMAND]",
         description=(__doc__ or "").partition("\n")[0],
         allow_abbrev=False,

@@ -93,7 +93,7 @@ def _wait(ranks: Sequence[subprocess.Popen[bytes]], said: Sequence[IO[bytes]], w
                 if code:
                     raise TrialFailed(
                         f"rank {number} ended with {code} and wrote: {_last(said[number])}",
-                        remedy="try it by hand: python benchmarks/hosts up, then ip netns exec ath0 ...",
+                        remedy="try it by hand: python benchmarks hosts up, then ip netns exec ath0 ...",
                     )
         if waiting and time.monotonic() > deadline:
             raise TrialFailed(

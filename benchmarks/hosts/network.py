@@ -83,7 +83,7 @@ def up(network: Network) -> None:
     if there:
         raise BackendUnavailable(
             f"network namespaces of these names are there already: {', '.join(there)}",
-            remedy="python benchmarks/hosts down, or another --prefix",
+            remedy="python benchmarks hosts down, or another --prefix",
         )
     try:
         _make(network)

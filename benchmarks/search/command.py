@@ -1,8 +1,8 @@
 """The command line: list, record, replay.
 
-python benchmarks/search list                    write configs/ (before anything is measured)
-python benchmarks/search record [SWEEP ...]      measure this machine: all sweeps, under ten minutes when it is quiet
-python benchmarks/search replay [SWEEP ...]      every search on every recording, as a table
+python benchmarks search list                    write configs/ (before anything is measured)
+python benchmarks search record [SWEEP ...]      measure this machine: all sweeps, under ten minutes when it is quiet
+python benchmarks search replay [SWEEP ...]      every search on every recording, as a table
 """
 
 from __future__ import annotations

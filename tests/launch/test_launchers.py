@@ -69,7 +69,7 @@ def mpirun(name: str) -> tuple[list[str], dict[str, str]]:
     """The words before the program, and what the environment needs."""
     home = PEERS / name
     if not (home / "bin" / "mpirun").exists():
-        pytest.skip(f"needs {name}: not in {PEERS} (python -m benchmarks.peers --peers {name} installs it)")
+        pytest.skip(f"needs {name}: not in {PEERS} (python benchmarks peers --peers {name} installs it)")
     path = f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
     words = [str(home / "bin" / "mpirun"), "-n", "2"]
     if name == "openmpi":
