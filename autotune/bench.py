@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from .db import TrialStore
 from .errors import AutotuneError
+from .kernels.calls import host_numbers, layout_of
 from .kernels.schedules.registry import build
 from .measure import Backend, Failure, Timing, median_interval, paired_ratio
 from .report.bench_table import BenchResult
@@ -169,6 +170,7 @@ def cells_of(
     cells = []
     for placement in (placement for n_ranks in request.ranks for placement in placements(n_ranks)):
         n_ranks = sum(placement)
+        layout = layout_of(n_ranks, 0, host_numbers(placement))
         key = RuleKey(
             backend=backend,
             collective=collective,
@@ -184,7 +186,7 @@ def cells_of(
             entries = tuple(contender(problem) for contender in contenders)
             for entry in entries:
                 if entry.config != LIBRARY:
-                    build(collective, entry.config.algorithm, n_ranks)
+                    build(collective, entry.config.algorithm, n_ranks, layout)
             cells.append(Cell(size_bytes=size, problem=problem, entries=entries))
     return tuple(cells)
 
