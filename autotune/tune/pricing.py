@@ -30,21 +30,22 @@ def pricing_of(topology: Topology, backend: str, *, cluster: Topology | None = N
     """
 
     @functools.lru_cache(maxsize=64)
-    def model(n_ranks: int, several_hosts: bool) -> CostModel | None:
-        place = cluster if several_hosts else topology
+    def model(placement: tuple[int, ...]) -> CostModel | None:
+        n_ranks = sum(placement)
+        place = cluster if len(placement) > 1 else topology
         if place is None:
             return None
         devices = place.rank_devices()
         if backend != "native" and devices and isinstance(devices[0], Cpu):
             return _over_sockets(n_ranks)
         try:
-            return model_of(place, n_ranks, staging_bytes=staging_bytes)
+            return model_of(place, n_ranks, staging_bytes=staging_bytes, placement=placement)
         except UsageError:
             return None
 
     @functools.lru_cache(maxsize=1 << 16)
     def price(problem: Problem, config: Config) -> float | None:
-        found = model(problem.key.n_ranks, len(problem.key.placement) > 1)
+        found = model(problem.key.placement)
         if found is None or config.algorithm not in found.algorithms(problem.key.collective):
             return None
         try:

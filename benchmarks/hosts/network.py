@@ -15,8 +15,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autotune.errors import BackendUnavailable, UsageError
@@ -33,20 +33,25 @@ class Network:
     Args:
         rate_mbit: of each host's interface, each way, in 1e6 bits per second of whole Ethernet frames; None for as fast
             as the machine can.
+        slow_mbit: the rate of some hosts, by number, in place of that.
         burst_bytes: that an interface sends at once after a pause.
         prefix: of the namespaces' names.
     """
 
     n_hosts: int = 4
     rate_mbit: int | None = 1000
+    slow_mbit: Mapping[int, int] = field(default_factory=dict)
     burst_bytes: int = 128 << 10
     prefix: str = "at"
 
     def __post_init__(self) -> None:
         if not 2 <= self.n_hosts <= 64:
             raise UsageError(f"{self.n_hosts} hosts", remedy="give 2 to 64")
-        if self.rate_mbit is not None and self.rate_mbit < 1:
-            raise UsageError(f"a rate of {self.rate_mbit} Mbit/s", remedy="give 1 or more")
+        for rate in (self.rate_mbit, *self.slow_mbit.values()):
+            if rate is not None and rate < 1:
+                raise UsageError(f"a rate of {rate} Mbit/s", remedy="give 1 or more")
+        if not set(self.slow_mbit) <= set(range(self.n_hosts)):
+            raise UsageError(f"slow hosts {sorted(self.slow_mbit)} of {self.n_hosts}", remedy="hosts count from 0")
         if not (self.prefix.isascii() and self.prefix.isalnum() and len(self.prefix) <= 16):
             raise UsageError(f"prefix {self.prefix!r}", remedy="give up to 16 letters and digits")
 
@@ -106,8 +111,9 @@ def _make(network: Network) -> None:
         _run("ip", "-n", host, "address", "add", f"{network.address(number)}/24", "dev", "eth0")
         for name in ("eth0", "lo"):
             _run("ip", "-n", host, "link", "set", name, "up")
-        if network.rate_mbit is not None:
-            bucket = ("tbf", "rate", f"{network.rate_mbit}mbit", "burst", f"{network.burst_bytes}b", "latency", "50ms")
+        rate = network.slow_mbit.get(number, network.rate_mbit)
+        if rate is not None:
+            bucket = ("tbf", "rate", f"{rate}mbit", "burst", f"{network.burst_bytes}b", "latency", "50ms")
             _run("tc", "-n", host, "qdisc", "replace", "dev", "eth0", "root", *bucket)
             _run("tc", "-n", switch, "qdisc", "replace", "dev", port, "root", *bucket)
 
