@@ -31,6 +31,13 @@ from .network import Network, made
 RATE_MBIT, SLOW_MBIT = 1000, 200
 PAYLOAD = 1448 / 1514
 _WITHIN_S = 240.0
+_AUTOTUNE = (sys.executable, "-P", "-m", "autotune")
+_PLAN = """collectives: [all_reduce]
+dtypes: [float32]
+sizes: [{sizes}]
+ranks: [{ranks}]
+budget: {budget}
+"""
 _SMALL = ("recursive_doubling", "tree")
 _GROUPED = ("hierarchical", "leaders", "two_leaders")
 
@@ -98,19 +105,16 @@ def main() -> int:
 
 def _tuned(scene: Scene, environ: Mapping[str, str]) -> dict[str, Any]:
     """What `autotune run` on these hosts says, as JSON."""
-    words = ["run", "--collective", "all_reduce", "--ranks", str(sum(scene.per_host)), "--sizes", scene.sizes]
-    command = [*_AUTOTUNE, *words, "--budget", scene.budget, "--json", *scene.more]
+    plan = Path(environ["AUTOTUNE_DATA_DIR"]).with_name("plan.yaml")
+    plan.write_text(_PLAN.format(sizes=scene.sizes, ranks=sum(scene.per_host), budget=scene.budget))
+    command = [*_AUTOTUNE, "run", str(plan), "--json", *scene.more]
     network = Network(
         n_hosts=len(scene.per_host), rate_mbit=RATE_MBIT, slow_mbit=scene.slow_mbit, prefix=f"at{os.getpid()}"
     )
     with made(network):
         text = run_ranks(network, command, within_s=_WITHIN_S, per_host=scene.per_host, environ=environ)
     found: dict[str, Any] = json.loads(text)
-    found["cells"] = [cell for cell in found["cells"] if cell["dtype"] == "float32"]
     return found
-
-
-_AUTOTUNE = (sys.executable, "-P", "-m", "autotune")
 
 
 def _explained(scene: Scene, environ: Mapping[str, str]) -> str:
