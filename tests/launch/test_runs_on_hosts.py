@@ -1,5 +1,5 @@
-"""Whole runs over hosts on which something goes wrong: the run goes on, or ends on all ranks with an error that names
-the rank and its host; and nothing is left behind.
+"""Whole runs over hosts: a scaling table; and where something goes wrong, the run goes on, or ends on all ranks with an
+error that names the rank and its host. Nothing is left behind.
 """
 
 from __future__ import annotations
