@@ -230,14 +230,9 @@ def test_scaling_over_hosts_says_time_rates_and_the_share_of_the_slowest_link(tm
     assert first.code == 0, first.err
     assert {(rank.code, rank.out, rank.err) for rank in others} == {(0, "", "")}
     rows = [line.split() for line in first.out.splitlines() if not line.startswith("#")]
-    heading, cells = rows[0], rows[1:]
-    assert [heading[-6:], *(row[-6] for row in cells)] == [
-        ["ranks", "time", "us", "algbw", "busbw", "link", "speed-up"][-6:],
-        *["2", "1+1", "1+2"] * 2,
-    ], textwrap.indent(first.out, "    ")
-    for row in cells:
-        time_us, algbw, busbw = map(float, row[-5:-2])
-        assert time_us > 0
-        assert algbw > 0
-        assert busbw > 0
-        assert row[-2] == "%"
+    assert rows[0][-6:] == ["time", "us", "algbw", "busbw", "link", "speed-up"]
+    assert [row[-7] for row in rows[1:]] == ["2", "1+1", "1+2"] * 2, textwrap.indent(first.out, "    ")
+    for row in rows[1:]:
+        time_us, algbw, busbw, share = map(float, row[-6:-2])
+        assert min(time_us, algbw, busbw, share) >= 0
+        assert row[-2] == "%"  # known, since links are measured first
