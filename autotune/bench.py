@@ -28,6 +28,7 @@ from .topology.document import from_json
 from .topology.fingerprint import fingerprint
 from .topology.graph import Topology
 from .topology.host import collect, parse
+from .topology.routes import Routes
 from .types import (
     Collective,
     Config,
@@ -221,9 +222,19 @@ def slowest_neighbour_link(topology: Topology, cores: Sequence[int], n_ranks: in
 
 def slowest_link(topology: Topology, pinned: Sequence[Cpu]) -> float | None:
     """Bandwidth in GB/s between neighbouring ranks, by the CPUs that they are pinned to; see above."""
-    found = [topology.bandwidth_between(a, b) for a, b in itertools.pairwise(pinned)]
+    routes = Routes(topology)
+    found = [_bandwidth(topology, routes, a, b) for a, b in itertools.pairwise(pinned)]
     known = [figure for figure in found if figure is not None]
     return min(known) if known and len(known) == len(found) else None
+
+
+def _bandwidth(topology: Topology, routes: Routes, a: Cpu, b: Cpu) -> float | None:
+    """Between hosts, of what the way goes over: interfaces and what joins them, where that is known."""
+    if topology.host_of(a.id) != topology.host_of(b.id):
+        route = routes.between(a.id, b.id)
+        if route is not None and route.bandwidth_gb_per_s is not None:
+            return route.bandwidth_gb_per_s
+    return topology.bandwidth_between(a, b)
 
 
 def bench(

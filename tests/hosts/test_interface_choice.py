@@ -49,7 +49,7 @@ def test_two_interfaces_in_two_subnets_both_reach(play: Play, tmp_path: Path) ->
     assert used(play(Scene(per_host=(1, 1), steps=STEPS, prepare=prepare), tmp_path)) <= {"eth0", "eth1"}
 
 
-@pytest.mark.parametrize("name", ["eth0", "eth1"])
+@pytest.mark.parametrize("name", [pytest.param("eth0", marks=pytest.mark.slow), "eth1"])
 def test_of_two_interfaces_the_named_one_is_used(name: str, play: Play, tmp_path: Path) -> None:
     prepare = cable("192.0.2.1/24", "192.0.2.2/24")
     scene = Scene(per_host=(1, 1), steps=STEPS, prepare=prepare, environ={"AUTOTUNE_NET_DEVICES": name})
@@ -98,6 +98,7 @@ def test_an_interface_without_an_address_is_not_used(play: Play, tmp_path: Path)
     assert used(play(Scene(per_host=(1, 1), steps=STEPS, prepare=prepare), tmp_path)) == {"bond0"}
 
 
+@pytest.mark.slow
 def test_a_bond_is_used(play: Play, tmp_path: Path) -> None:
     prepare = [["-n", "@0", "link", "add", "probe0", "type", "bond"]]
     try:
@@ -117,6 +118,7 @@ def test_a_bond_is_used(play: Play, tmp_path: Path) -> None:
     assert used(play(Scene(per_host=(1, 1), steps=STEPS, prepare=prepare), tmp_path)) == {"bond0"}
 
 
+@pytest.mark.slow
 def test_interfaces_of_different_names(play: Play, tmp_path: Path) -> None:
     prepare = [
         ["-n", "@1", "link", "set", "eth0", "down"],
