@@ -5,6 +5,7 @@ Hosts are network namespaces, to which the launchers log in by a script in ssh's
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 from collections.abc import Iterator
@@ -16,9 +17,11 @@ from launch.ranks_by_hand import alive, children, environment, kill, n_samples, 
 from launch.slurm import Node, Slurm, why_no_slurm
 from launch.test_launchers import AS_ROOT, AUTOTUNE, LONG, PEERS, _agents, running
 
-pytestmark = pytest.mark.slow
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="needs torch, on whose store hosts meet: not installed"
+)
+pytestmark = [pytest.mark.slow, needs_torch]
 
-pytest.importorskip("torch", reason="needs torch, on whose store hosts meet: not importable")
 
 SMALL = ("run", "--quick", "--collective", "all_reduce", "--sizes", "1K", "--budget", "60s", "--json")
 

@@ -4,6 +4,7 @@ error that names the rank and its host. Nothing is left behind.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -17,7 +18,9 @@ import pytest
 from launch.on_hosts import Hosts, hosts, rank_of, ranks
 from launch.ranks_by_hand import Ended, alive, children, ended, kill, n_samples, until
 
-pytest.importorskip("torch", reason="needs torch, on whose store hosts meet: not importable")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="needs torch, on whose store hosts meet: not installed"
+)
 
 RUN = ("run", "--quick", "--collective", "all_reduce", "--sizes", "4K,64K", "--ranks", "2", "--budget", "12s", "--json")
 SMALL = ("run", "--quick", "--collective", "broadcast", "--sizes", "1K", "--ranks", "2", "--budget", "10s", "--json")
