@@ -147,7 +147,7 @@ def _row(scene: Scene, cell: Cell) -> str:
     knobs = "".join(f" {name}={value}" for name, value in config["knobs"].items())
     codec = "" if config["codec"] == "none" else f" {config['codec']}"
     choice = f"{config['algorithm']}{segment}{codec}{knobs}{' (default)' if cell['is_default'] else ''}"
-    times = f"{cell['median_us']:.0f} [{cell['low_us']:.0f}, {cell['high_us']:.0f}]"
+    times = f"{cell['median_us']:.0f}{_interval(cell['low_us'], cell['high_us'], '.0f')}"
     size = format_bytes(cell["message_bytes"])
     rate = f"{line_share(cell):.0%}" if cell["message_bytes"] >= 64 << 10 and config["codec"] == "none" else ""
     gains = "  ".join(f"{_gain(cell, name):>18}" for name in ("gain", "ring_gain"))
@@ -157,7 +157,12 @@ def _row(scene: Scene, cell: Cell) -> str:
 def _gain(cell: Cell, name: str) -> str:
     if cell[name] is None:
         return "-"
-    return f"{cell[name]:.2f} [{cell[f'{name}_low']:.2f}, {cell[f'{name}_high']:.2f}]"
+    return f"{cell[name]:.2f}{_interval(cell[f'{name}_low'], cell[f'{name}_high'], '.2f')}"
+
+
+def _interval(low: float | None, high: float | None, form: str) -> str:
+    """Nothing, where there were too few rounds for one."""
+    return "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
 
 
 def _algorithm(cells: Cells, scene: str, size: str) -> str:
