@@ -29,7 +29,7 @@ PEERS = CACHE / "benchmarks" / "peers"
 AS_ROOT = {f"{word}_ALLOW_RUN_AS_ROOT{end}": "1" for word in ("OMPI", "PRTE") for end in ("", "_CONFIRM")}
 AUTOTUNE = [sys.executable, "-P", "-m", "autotune"]
 SMALL = ("run", "--quick", "--collective", "broadcast", "--sizes", "64", "--json")
-LONG = ("run", "--quick", "--collective", "all_reduce", "--sizes", "8,4K,64K,1M", "--budget", "60s", "--json")
+LONG = ("run", "--collective", "all_reduce", "--sizes", "8,4K,64K,1M", "--budget", "40s", "--json")
 
 
 @contextmanager
