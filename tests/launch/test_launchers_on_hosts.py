@@ -23,7 +23,7 @@ needs_torch = pytest.mark.skipif(
 pytestmark = [pytest.mark.slow, needs_torch]
 
 
-SMALL = ("run", "--quick", "--collective", "all_reduce", "--sizes", "1K", "--budget", "60s", "--json")
+SMALL = ("run", "--quick", "--collective", "broadcast", "--sizes", "1K", "--ranks", "4", "--budget", "3m", "--json")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def mpirun(name: str, made: Hosts) -> tuple[list[str], dict[str, str]]:
 def assert_one_result(out: str, err: str, code: int | None) -> None:
     assert code == 0, f"{out}\n{err}"
     document = json.loads(out)  # one rank prints
-    assert [cell["placement"] for cell in document["cells"] if cell["n_ranks"] == 4] == [[2, 2]]
+    assert [cell["placement"] for cell in document["cells"]] == [[2, 2]]
     assert "2 host(s) of 4 ranks" in err
 
 
@@ -64,7 +64,7 @@ def assert_one_result(out: str, err: str, code: int | None) -> None:
 def test_mpirun_on_two_hosts(two: Hosts, tmp_path: Path, name: str) -> None:
     before, more = mpirun(name, two)
     with running(tmp_path, [*before, *AUTOTUNE, *SMALL], **more) as process:
-        out, err = process.communicate(timeout=200)
+        out, err = process.communicate(timeout=240)
     assert_one_result(out, err, process.returncode)
 
 
@@ -128,5 +128,5 @@ def srun(made: Hosts, folder: Path) -> tuple[list[str], dict[str, str]]:
 def test_srun_on_two_hosts(two: Hosts, slurm: Slurm, tmp_path: Path) -> None:
     words, more = srun(two, tmp_path)
     with running(tmp_path, [*words, *AUTOTUNE, *SMALL], **more) as process:
-        out, err = process.communicate(timeout=200)
+        out, err = process.communicate(timeout=240)
     assert_one_result(out, err, process.returncode)
