@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from .db import TrialStore
 from .errors import AutotuneError
+from .kernels.calls import host_numbers, layout_of
 from .kernels.schedules.registry import build
 from .measure import Backend, Failure, Timing, median_interval, paired_ratio
 from .report.bench_table import BenchResult
@@ -27,6 +28,7 @@ from .topology.document import from_json
 from .topology.fingerprint import fingerprint
 from .topology.graph import Topology
 from .topology.host import collect, parse
+from .topology.routes import Routes
 from .types import (
     Collective,
     Config,
@@ -169,6 +171,7 @@ def cells_of(
     cells = []
     for placement in (placement for n_ranks in request.ranks for placement in placements(n_ranks)):
         n_ranks = sum(placement)
+        layout = layout_of(n_ranks, 0, host_numbers(placement))
         key = RuleKey(
             backend=backend,
             collective=collective,
@@ -184,7 +187,7 @@ def cells_of(
             entries = tuple(contender(problem) for contender in contenders)
             for entry in entries:
                 if entry.config != LIBRARY:
-                    build(collective, entry.config.algorithm, n_ranks)
+                    build(collective, entry.config.algorithm, n_ranks, layout)
             cells.append(Cell(size_bytes=size, problem=problem, entries=entries))
     return tuple(cells)
 
@@ -219,9 +222,19 @@ def slowest_neighbour_link(topology: Topology, cores: Sequence[int], n_ranks: in
 
 def slowest_link(topology: Topology, pinned: Sequence[Cpu]) -> float | None:
     """Bandwidth in GB/s between neighbouring ranks, by the CPUs that they are pinned to; see above."""
-    found = [topology.bandwidth_between(a, b) for a, b in itertools.pairwise(pinned)]
+    routes = Routes(topology)
+    found = [_bandwidth(topology, routes, a, b) for a, b in itertools.pairwise(pinned)]
     known = [figure for figure in found if figure is not None]
     return min(known) if known and len(known) == len(found) else None
+
+
+def _bandwidth(topology: Topology, routes: Routes, a: Cpu, b: Cpu) -> float | None:
+    """Between hosts, of what the way goes over: interfaces and what joins them, where that is known."""
+    if topology.host_of(a.id) != topology.host_of(b.id):
+        route = routes.between(a.id, b.id)
+        if route is not None and route.bandwidth_gb_per_s is not None:
+            return route.bandwidth_gb_per_s
+    return topology.bandwidth_between(a, b)
 
 
 def bench(

@@ -7,7 +7,7 @@ May not touch: topology, tables, settings. Importing this package loads NumPy an
 from __future__ import annotations
 
 from ._native import create_segment
-from .calls import Shape, distinct_names, lossy_names, slices, zero_copy_names
+from .calls import Shape, distinct_names, host_numbers, lossy_names, slices, zero_copy_names
 from .communicator import Communicator, Selector
 from .feedback import ErrorFeedback
 
@@ -18,6 +18,7 @@ __all__ = [
     "Shape",
     "create_segment",
     "distinct_names",
+    "host_numbers",
     "lossy_names",
     "slices",
     "zero_copy_names",

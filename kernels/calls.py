@@ -7,7 +7,7 @@ May not touch: buffers, other ranks, the table that configs come from.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -84,7 +84,8 @@ def load_program(
     if route.lossy and (objection := codec_legality(collective, schedule)):
         raise UsageError(
             f"{route.algorithm} cannot do {collective.value} over {n_ranks} ranks with a lossy codec: {objection}",
-            remedy=f"use the codec none, or one of {', '.join(lossy_names(collective, n_ranks)) or 'no others'}",
+            remedy="use the codec none, or one of "
+            f"{', '.join(lossy_names(collective, n_ranks, host_of)) or 'no others'}",
         )
     if not route.zero_copy:
         program = compile_program(collective, schedule, rank, order, lossy=route.lossy, host_of=host_of)
@@ -118,6 +119,13 @@ def layout_of(n_ranks: int, root: int, host_of: tuple[int, ...] | None = None) -
     )
 
 
+def host_numbers(placement: Sequence[int]) -> tuple[int, ...] | None:
+    """(2, 2) -> (0, 0, 1, 1), the host of each rank; None on one host."""
+    if len(placement) < 2:
+        return None
+    return tuple(host for host, size in enumerate(placement) for _ in range(size))
+
+
 @lru_cache(maxsize=256)
 def zero_copy_names(collective: Collective, n_ranks: int, keep: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Algorithms that run over symmetric memory whether a call is in place or not, one of those that do the same.
@@ -130,10 +138,15 @@ def zero_copy_names(collective: Collective, n_ranks: int, keep: tuple[str, ...] 
 
 
 @lru_cache(maxsize=256)
-def lossy_names(collective: Collective, n_ranks: int) -> tuple[str, ...]:
-    """Algorithms that give all ranks the same bits with a lossy codec too, one of those that do the same."""
-    distinct = distinct_names(collective, n_ranks)
-    return tuple(name for name in distinct if codec_legality(collective, build(collective, name, n_ranks)) is None)
+def lossy_names(collective: Collective, n_ranks: int, host_of: tuple[int, ...] | None = None) -> tuple[str, ...]:
+    """Algorithms that give all ranks the same bits with a lossy codec too, one of those that do the same.
+
+    Args:
+        host_of: as of `load_program`.
+    """
+    layout = layout_of(n_ranks, 0, host_of)
+    distinct = distinct_names(collective, n_ranks, host_of=host_of)
+    return tuple(n for n in distinct if codec_legality(collective, build(collective, n, n_ranks, layout)) is None)
 
 
 def _runs_zero_copy(collective: Collective, algorithm: str, n_ranks: int) -> bool:
@@ -154,23 +167,32 @@ def slices(
     dtype: DType,
     segment_bytes: int,
     staging_bytes: int,
+    host_of: tuple[int, ...] | None = None,
 ) -> int:
-    """Into how many slices a message is cut: configs that differ in segment_bytes only and give one number are one."""
-    program = load_program(collective, Route(algorithm), n_ranks, 0, 0)
+    """Into how many slices a message is cut: configs that differ in segment_bytes only and give one number are one.
+
+    Args:
+        host_of: as of `load_program`.
+    """
+    program = load_program(collective, Route(algorithm), n_ranks, 0, 0, host_of)
     count = message_bytes // dtype.itemsize // (n_ranks if collective.splits_by_rank else 1)
     return program.slices(count, DTYPE_NUMBER[dtype], segment_bytes, staging_bytes, SLICES_IN_FLIGHT)
 
 
-def distinct_names(collective: Collective, n_ranks: int, keep: Collection[str] = ()) -> tuple[str, ...]:
+def distinct_names(
+    collective: Collective, n_ranks: int, keep: Collection[str] = (), host_of: tuple[int, ...] | None = None
+) -> tuple[str, ...]:
     """Legal algorithms, one of those that do the same: at 2 ranks ring, direct and nhr are one schedule.
 
     Args:
         keep: algorithms that stay in any case, and stand for their twins.
+        host_of: as of `load_program`; hierarchical ones need several hosts.
     """
-    legal = names(collective, n_ranks)
+    layout = layout_of(n_ranks, 0, host_of)
+    legal = names(collective, n_ranks, layout)
     chosen: dict[tuple[frozenset[Transfer], ...], str] = {}
     for name in (*(kept for kept in keep if kept in legal), *legal):
-        steps = tuple(frozenset(step) for step in build(collective, name, n_ranks).expand())
+        steps = tuple(frozenset(step) for step in build(collective, name, n_ranks, layout).expand())
         chosen.setdefault(steps, name)
     return tuple(name for name in legal if name in keep or name in chosen.values())
 

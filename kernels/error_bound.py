@@ -5,9 +5,11 @@ In:  a collective, a config, what is encoded. Out: E, and in how many encodings 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..types import Collective, Config, DType
+from .calls import host_numbers, layout_of
 from .codecs import Codec
 from .schedules.registry import build
 from .schedules.wire import follow
@@ -26,8 +28,11 @@ class ErrorBound:
     encodings: int
 
 
-def error_bound(collective: Collective, config: Config, n_ranks: int, dtype: DType) -> ErrorBound | None:
+def error_bound(collective: Collective, config: Config, placement: Sequence[int], dtype: DType) -> ErrorBound | None:
     """The bound of a config; None where it is lossless.
+
+    Args:
+        placement: ranks on each host.
 
     Raises:
         UsageError: a codec or an algorithm that is none.
@@ -35,5 +40,7 @@ def error_bound(collective: Collective, config: Config, n_ranks: int, dtype: DTy
     codec = Codec.parse(config.codec)
     if not codec.lossy:
         return None
-    wire = follow(collective, build(collective, config.algorithm, n_ranks))
+    n_ranks = sum(placement)
+    layout = layout_of(n_ranks, 0, host_numbers(placement))
+    wire = follow(collective, build(collective, config.algorithm, n_ranks, layout))
     return ErrorBound(relative=wire.relative_error(codec.relative_error(dtype)), encodings=wire.longest)

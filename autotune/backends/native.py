@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 
 from ..errors import AutotuneError
-from ..kernels import distinct_names, lossy_names, slices, zero_copy_names
+from ..kernels import distinct_names, host_numbers, lossy_names, slices, zero_copy_names
 from ..kernels.schedules.registry import names
 from ..space import native_candidates
 from ..table import native_defaults
@@ -57,9 +57,10 @@ class NativeBackend(PooledBackend):
     def candidates(self, problem: Problem) -> tuple[Config, ...]:
         """Every legal algorithm with every segment size that changes how the message is cut."""
         default, reference = self.default(problem), self.reference(problem)
+        hosts = host_numbers(problem.key.placement)
 
         def distinct(collective: Collective, n_ranks: int) -> tuple[str, ...]:
-            return distinct_names(collective, n_ranks, [default.algorithm])
+            return distinct_names(collective, n_ranks, [default.algorithm], hosts)
 
         def zero_copy(collective: Collective, n_ranks: int) -> tuple[str, ...]:
             return zero_copy_names(collective, n_ranks, (default.algorithm,))
@@ -72,7 +73,7 @@ class NativeBackend(PooledBackend):
             problem,
             names=distinct,
             zero_copy_names=zero_copy,
-            lossy_names=lossy_names,
+            lossy_names=lambda collective, n_ranks: lossy_names(collective, n_ranks, hosts),
             slices=cut,
             streamed=("direct", default.algorithm),
             preferred=[c for c in (default, reference) if c],
@@ -108,7 +109,14 @@ class NativeBackend(PooledBackend):
 def _slices(problem: Problem, algorithm: str, segment_bytes: int, staging_bytes: int) -> int:
     key = problem.key
     return slices(
-        key.collective, algorithm, key.n_ranks, problem.message_bytes, problem.timed_dtype, segment_bytes, staging_bytes
+        key.collective,
+        algorithm,
+        key.n_ranks,
+        problem.message_bytes,
+        problem.timed_dtype,
+        segment_bytes,
+        staging_bytes,
+        host_numbers(key.placement),
     )
 
 

@@ -81,7 +81,7 @@ def bench(
     settings, n_rounds = settings_with(None), parse_rounds(rounds)
     fixed = _configs(algorithm or [], segment, backend)
     source = table_source(table, settings, backend) if tuned else None
-    topology = _host(settings, job)
+    topology = _host(settings, backend, job, measure=scaling)
     counts = [max(2, topology.n_cores)] if job is None else job.rank_counts
     asked = ",".join(map(str, counts)) if ranks is None else ranks
     request = _request(collective, sizes, asked, dtype, op, memory)
@@ -120,14 +120,23 @@ def _configs(algorithms: Sequence[str], segment: str | None, backend: str) -> li
     return [named("algorithm", name, library | known) for name in algorithms]
 
 
-def _host(settings: Settings, job: Job | None) -> Topology:
+def _host(settings: Settings, backend: str, job: Job | None, *, measure: bool) -> Topology:
+    """This host, or those of the job, with the links that an earlier run measured.
+
+    Args:
+        measure: the links now, where none did.
+    """
     from ..bench import host_with_links
-    from ..probing import probe
+    from ..probing import BACKENDS, probe
 
     hosts = None if job is None else probe(settings, measure=False, job=job).topology
     store = existing_store(settings)
     with nullcontext() if store is None else closing(store):
-        return host_with_links(store, hosts)
+        found = host_with_links(store, hosts)
+    if not measure or any(link.bandwidth_gb_per_s for link in found.links.values()):
+        return found
+    prober = backend if job is not None and job.several_hosts and backend in BACKENDS else "native"
+    return probe(settings, backend=prober, progress=say, job=job).topology
 
 
 def _link(topology: Topology, cores: Sequence[int], job: Job | None, placement: tuple[int, ...]) -> float | None:

@@ -72,6 +72,15 @@ def table_source(path: str | None, settings: Settings, backend: str = "native") 
     return find_table(settings, backend) if path is None else open_table(path)
 
 
+def ranks_on_hosts(text: str) -> tuple[int, ...]:
+    """``4`` on one host, ``2+2`` on two; ascending.
+
+    Raises:
+        UsageError: no rank count, or several on one host.
+    """
+    return tuple(sorted(one_rank_count(word) for word in text.split("+")))
+
+
 def one_rank_count(text: str) -> int:
     """The rank count of commands that take one.
 
@@ -95,6 +104,7 @@ def problem_of(
     memory: str = "private",
     backend: str = "native",
     max_error: float | None = None,
+    placement: tuple[int, ...] | None = None,
 ) -> Problem:
     """The problem that words name, its size rounded up to whole elements.
 
@@ -105,7 +115,7 @@ def problem_of(
     from ..types import Problem, round_up_message
     from ..units import parse_bytes
 
-    key = rule_key(collective, n_ranks, dtype, op, None, memory, max_error, backend)
+    key = rule_key(collective, n_ranks, dtype, op, placement, memory, max_error, backend)
     itemsize = key.dtype.itemsize if key.dtype else 1
     rounded = round_up_message(key.collective, parse_bytes(size), n_ranks, itemsize)
     return Problem(key=key, message_bytes=rounded)

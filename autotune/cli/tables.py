@@ -18,8 +18,8 @@ from .options import (
     Operation,
     TableFile,
     existing_store,
-    one_rank_count,
     problem_of,
+    ranks_on_hosts,
     settings_with,
     table_source,
 )
@@ -48,7 +48,7 @@ def show_table(backend: BackendName = "native", table: TableFile = None, as_json
 def explain(
     collective: Annotated[str, typer.Argument(metavar="COLLECTIVE", help="Such as all_reduce.")],
     size: Annotated[str, typer.Argument(metavar="SIZE", help="Message size, such as 4MiB.")],
-    ranks: Annotated[str, typer.Option("--ranks", metavar="N", help="Number of ranks.")],
+    ranks: Annotated[str, typer.Option("--ranks", metavar="N", help="Number of ranks; on several hosts as 2+2.")],
     dtype: ElementType = "float32",
     op: Operation = "sum",
     memory: BufferMemory = "private",
@@ -70,7 +70,8 @@ def explain(
     from ..runtime import Selector
 
     settings = settings_with(db)
-    problem = problem_of(collective, size, one_rank_count(ranks), dtype, op, memory, backend, max_error)
+    placement = ranks_on_hosts(ranks)
+    problem = problem_of(collective, size, sum(placement), dtype, op, memory, backend, max_error, placement)
     source = table_source(table, settings, backend)
     n_ranks, size_bytes = problem.key.n_ranks, problem.message_bytes
     selection = Selector(source).select(
@@ -79,6 +80,7 @@ def explain(
         n_ranks=n_ranks,
         dtype=dtype,
         op=op,
+        placement=placement,
         memory=memory,
         max_error=max_error,
         backend=backend,

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import UsageError
-from ..topology.devices import Cache, Cpu, Device, Nic, RdmaPort
+from ..topology.devices import Cache, Cpu, Device, DeviceId, Nic, RdmaPort
 from ..topology.fabric import Fabric as Pairs
 from ..topology.fabric import fabric as pairs_of
 from ..topology.graph import Topology
@@ -47,12 +47,15 @@ _LEAF = "leaf0"  # the names that topology/machines gives
 _PLANE = "pod0/plane"
 
 
-def model_of(topology: Topology, n_ranks: int | None = None, *, staging_bytes: int) -> CostModel:
+def model_of(
+    topology: Topology, n_ranks: int | None = None, *, staging_bytes: int, placement: Sequence[int] = ()
+) -> CostModel:
     """The model of a probed or described topology: of links, or of shared memory where ranks sit on one host's CPUs.
 
     Args:
         n_ranks: None is one for each accelerator or CPU. On CPUs there may be more, which share them; else the first
             ones are taken.
+        placement: ranks on each host, where there are several; empty for the first devices.
 
     Raises:
         UsageError: more ranks than accelerators, or a pair of devices whose bandwidth nothing tells.
@@ -67,11 +70,31 @@ def model_of(topology: Topology, n_ranks: int | None = None, *, staging_bytes: i
         raise UsageError(
             f"{ranks} ranks on a topology of {len(devices)} devices", remedy=f"give up to {len(devices)} ranks"
         )
-    taken = devices[:ranks]
+    taken = devices[:ranks] if len(placement) < 2 else _placed(topology, devices, placement)
     pairs = pairs_of(topology, taken)
     _check_known(pairs, taken)
     pattern = _pattern(pairs, _latencies(topology, taken), len(taken))
     return NetworkModel(fabric=Fabric(host=pattern), layout=layout_of(topology, taken))
+
+
+def _placed(topology: Topology, devices: Sequence[Device], placement: Sequence[int]) -> tuple[Device, ...]:
+    """The first devices of so many hosts, the most on those that have the most.
+
+    Raises:
+        UsageError: the hosts do not have so many.
+    """
+    by_host: dict[DeviceId, list[Device]] = {}
+    for device in devices:
+        by_host.setdefault(topology.host_of(device.id).id, []).append(device)
+    largest = sorted(by_host.values(), key=len, reverse=True)
+    counts = sorted(placement, reverse=True)
+    if len(counts) > len(largest) or any(n > len(host) for n, host in zip(counts, largest, strict=False)):
+        raise UsageError(
+            f"ranks placed as {'+'.join(map(str, placement))}, and the hosts have "
+            f"{', '.join(str(len(host)) for host in largest)} devices",
+            remedy="give as many hosts, with as many devices",
+        )
+    return tuple(device for n, host in zip(counts, largest, strict=False) for device in host[:n])
 
 
 def machine_model(description: MachineDescription, n_hosts: int, n_ranks: int | None = None) -> NetworkModel:

@@ -137,7 +137,7 @@ def explain_choice(
         reason=reason,
         rule=rule,
         why_default=why_default,
-        error_bound=error_bound(problem.key.collective, config, problem.key.n_ranks, problem.timed_dtype),
+        error_bound=error_bound(problem.key.collective, config, problem.key.placement, problem.timed_dtype),
         candidates=tuple(sorted(candidates, key=_place)),
         note="" if proof is None else proof.note,
     )

@@ -109,7 +109,8 @@ def _next_step(outcome: Outcome) -> str:
     if not outcome.verdicts:
         return "autotune doctor says what on this host may be wrong"
     problem = max(outcome.verdicts.values(), key=_gain).problem
-    call = f"{problem.key.collective.value} {format_bytes(problem.message_bytes)} --ranks {problem.key.n_ranks}"
+    ranks = "+".join(map(str, problem.key.placement))
+    call = f"{problem.key.collective.value} {format_bytes(problem.message_bytes)} --ranks {ranks}"
     if problem.key.dtype is not None:
         call += f" --dtype {problem.key.dtype.value}"
     if problem.key.memory is not Memory.PRIVATE:

@@ -41,7 +41,7 @@ def pricing_of(topology: Topology, backend: str, *, cluster: Topology | None = N
                 return joined_model(place, placement)
             if on_cpus and backend != "native":
                 return _over_sockets(placement[0])
-            return model_of(place, sum(placement), staging_bytes=staging_bytes)
+            return model_of(place, sum(placement), staging_bytes=staging_bytes, placement=placement)
         except UsageError:
             return None
 

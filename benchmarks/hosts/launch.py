@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO
 
 from autotune.errors import TrialFailed
@@ -32,11 +32,13 @@ def run_ranks(
     within_s: float,
     capture: bool = True,
     per_host: Sequence[int] | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> str:
     """Run a command in every host.
 
     Args:
         per_host: how many ranks each host has; None for one. Ranks of a host follow each other.
+        environ: variables of all ranks besides.
         capture: return rank 0's standard output; else all ranks write to this process's.
 
     Raises:
@@ -57,7 +59,7 @@ def run_ranks(
                     stdin=subprocess.DEVNULL,
                     stdout=target,
                     stderr=said[number] if capture else None,
-                    env={**os.environ, **environment(network, number, sizes)},
+                    env={**os.environ, **environment(network, number, sizes), **(environ or {})},
                     process_group=0,  # so that what a rank starts is ended with it
                 )
             )
@@ -93,7 +95,7 @@ def _wait(ranks: Sequence[subprocess.Popen[bytes]], said: Sequence[IO[bytes]], w
                 if code:
                     raise TrialFailed(
                         f"rank {number} ended with {code} and wrote: {_last(said[number])}",
-                        remedy="try it by hand: python benchmarks/hosts up, then ip netns exec ath0 ...",
+                        remedy="try it by hand: python benchmarks hosts up, then ip netns exec ath0 ...",
                     )
         if waiting and time.monotonic() > deadline:
             raise TrialFailed(

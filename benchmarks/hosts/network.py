@@ -16,8 +16,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autotune.errors import BackendUnavailable, UsageError
@@ -34,6 +34,7 @@ class Network:
     Args:
         rate_mbit: of each host's interface, each way, in 1e6 bits per second of whole Ethernet frames; None for as fast
             as the machine can.
+        slow_mbit: the rate of some hosts, by number, in place of that.
         burst_bytes: that an interface sends at once after a pause.
         congestion: how TCP's senders find their rate (cubic, reno, bbr ...); None is this machine's choice.
         prefix: of the namespaces' names.
@@ -41,6 +42,7 @@ class Network:
 
     n_hosts: int = 4
     rate_mbit: int | None = 1000
+    slow_mbit: Mapping[int, int] = field(default_factory=dict)
     burst_bytes: int = 128 << 10
     congestion: str | None = None
     prefix: str = "at"
@@ -48,8 +50,11 @@ class Network:
     def __post_init__(self) -> None:
         if not 2 <= self.n_hosts <= 64:
             raise UsageError(f"{self.n_hosts} hosts", remedy="give 2 to 64")
-        if self.rate_mbit is not None and self.rate_mbit < 1:
-            raise UsageError(f"a rate of {self.rate_mbit} Mbit/s", remedy="give 1 or more")
+        for rate in (self.rate_mbit, *self.slow_mbit.values()):
+            if rate is not None and rate < 1:
+                raise UsageError(f"a rate of {rate} Mbit/s", remedy="give 1 or more")
+        if not set(self.slow_mbit) <= set(range(self.n_hosts)):
+            raise UsageError(f"slow hosts {sorted(self.slow_mbit)} of {self.n_hosts}", remedy="hosts count from 0")
         if self.congestion is not None and not re.fullmatch(r"[a-z0-9_]{1,15}", self.congestion):
             raise UsageError(f"congestion control {self.congestion!r}", remedy="give cubic, reno or bbr")
         if not (self.prefix.isascii() and self.prefix.isalnum() and len(self.prefix) <= 16):
@@ -92,7 +97,7 @@ def up(network: Network) -> None:
     if there:
         raise BackendUnavailable(
             f"network namespaces of these names are there already: {', '.join(there)}",
-            remedy="python benchmarks/hosts down, or another --prefix",
+            remedy="python benchmarks hosts down, or another --prefix",
         )
     try:
         _make(network)
@@ -119,8 +124,9 @@ def _make(network: Network) -> None:
             subnet, own = network.subnet, network.address(number)
             way = ("dev", "eth0", "scope", "link", "src", own, "congctl", network.congestion)
             _run("ip", "-n", host, "route", "replace", subnet, *way)
-        if network.rate_mbit is not None:
-            bucket = ("tbf", "rate", f"{network.rate_mbit}mbit", "burst", f"{network.burst_bytes}b", "latency", "50ms")
+        rate = network.slow_mbit.get(number, network.rate_mbit)
+        if rate is not None:
+            bucket = ("tbf", "rate", f"{rate}mbit", "burst", f"{network.burst_bytes}b", "latency", "50ms")
             _run("tc", "-n", host, "qdisc", "replace", "dev", "eth0", "root", *bucket)
             _run("tc", "-n", switch, "qdisc", "replace", "dev", port, "root", *bucket)
 

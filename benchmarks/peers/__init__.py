@@ -1,6 +1,6 @@
 """Our native executor against gloo, Open MPI, MPICH, Intel MPI and oneCCL, in interleaved rounds on one host.
 
-    python benchmarks/peers [--quick] [--collective ...] [--ranks 2,4,8] [--sizes ...] [--peers ...] [--budget SECONDS]
+    python benchmarks peers [--quick] [--collective ...] [--ranks 2,4,8] [--sizes ...] [--peers ...] [--budget SECONDS]
 
 command    the command line
 comparison what a run does, in which order

@@ -1,9 +1,9 @@
 """The command line: list, record, replay, budgets.
 
-python benchmarks/search list                    write configs/ (before anything is measured)
-python benchmarks/search record [SWEEP ...]      measure this machine: all sweeps, some ten minutes when it is quiet
-python benchmarks/search replay [SWEEP ...]      every search on every recording, as it ends by itself
-python benchmarks/search budgets [SWEEP ...]     every search on every recording, for the same seconds
+python benchmarks search list                    write configs/ (before anything is measured)
+python benchmarks search record [SWEEP ...]      measure this machine: all sweeps, some ten minutes when it is quiet
+python benchmarks search replay [SWEEP ...]      every search on every recording, as it ends by itself
+python benchmarks search budgets [SWEEP ...]     every search on every recording, for the same seconds
 """
 
 from __future__ import annotations
@@ -13,12 +13,7 @@ import argparse
 from .sweeps import SWEEPS, Sweep, write_list
 
 
-def main(program: list[str]) -> int:
-    """The exit code.
-
-    Args:
-        program: this command without its arguments.
-    """
+def main() -> int:
     parser = argparse.ArgumentParser(prog="search", description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("what", choices=("list", "record", "record-rank", "replay", "budgets"))
     parser.add_argument("sweeps", nargs="*", metavar="SWEEP", help=", ".join(sweep.name for sweep in SWEEPS))
@@ -40,7 +35,7 @@ def main(program: list[str]) -> int:
         from .record import record
 
         for sweep in chosen:
-            path = record(sweep, program)
+            path = record(sweep)
             print(f"{path}, {path.stat().st_size / 1e3:.0f} kB")
         return 0
     from .replay import budgets, replay

@@ -1,6 +1,6 @@
 """Ours over several hosts against gloo and Open MPI, in interleaved rounds over the same network namespaces.
 
-    python benchmarks/testbed [--quick] [--placements 4x1,2x2] [--rates 1000,0] [--sizes ...] [--collective ...]
+    python benchmarks testbed [--quick] [--placements 4x1,2x2] [--rates 1000,0] [--sizes ...] [--collective ...]
 
 command     the command line, and the run
 contenders  how each library's ranks are started in the hosts

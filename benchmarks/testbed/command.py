@@ -134,7 +134,7 @@ def _race(own: Contender, cell: Cell, per_host: tuple[int, ...], seconds: float)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python benchmarks/testbed", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python benchmarks testbed", description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("--quick", action="store_true", help=f"sizes {', '.join(map(format_bytes, QUICK_SIZES))}")
     add("--placements", default=",".join(PLACEMENTS), metavar="HxR", help="hosts x ranks, default %(default)s")

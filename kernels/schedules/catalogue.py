@@ -70,6 +70,9 @@ _STEPS: dict[str, Formula] = {
     "2 ceil(log2 n) - f": lambda c: 2 * c.log - c.folded,
     "1 + ceil(log2 G)": lambda c: 1 + c.log_groups,
     "2 + 2 ceil(log2 G)": lambda c: 2 + 2 * c.log_groups,
+    "2 + 2 floor(log2 G)": lambda c: 2 * c.n_groups.bit_length(),
+    "2G": lambda c: 2 * c.n_groups,
+    "3": lambda c: 3,
 }
 
 _BYTES: dict[str, Formula] = {
@@ -84,7 +87,17 @@ _BYTES: dict[str, Formula] = {
     "b/n": lambda c: Fraction(sum(j.bit_count() for j in range(c.n)), c.n),
     "g - 1 + ceil(log2 G)": lambda c: c.size - 1 + c.log_groups,
     "2 - 1/g - 1/G": lambda c: 2 - Fraction(1, c.size) - Fraction(1, c.n_groups),
+    "(2(g - 1) + r)/g": lambda c: (2 * (c.size - 1) + _between(c, "recursive_halving_doubling")) / c.size,
+    "(2(g - 1) + d)/g": lambda c: (2 * (c.size - 1) + _between(c, "double_tree")) / c.size,
+    "g - 1 + 2(G - 1)/G": lambda c: c.size - 1 + Fraction(2 * (c.n_groups - 1), c.n_groups),
+    "((g - 1)(n - 1) + n - g)/n": lambda c: Fraction((c.size - 1) * (c.n - 1) + c.n - c.size, c.n),
+    "g/2 + (G - 1)/G": lambda c: Fraction(c.size, 2) + Fraction(c.n_groups - 1, c.n_groups),
 }
+
+
+def _between(case: _Case, name: str) -> Fraction:
+    """What this all_reduce costs over as many positions as there are groups."""
+    return cost_figures(Collective.ALL_REDUCE, name, case.n_groups)[1]
 
 
 def _folded_blocks(case: _Case) -> int:
@@ -165,7 +178,8 @@ def markdown_table() -> str:
         "Bytes on the wire: what the busiest rank sends or receives, whichever is more, in units of message_bytes.",
         "The formulas are exact from n = 4 on. p is the largest power of two up to n; f is 1 where n is not one,",
         "else 0. b is the number of binary ones in 1, 2, ... n - 1 together, which is n log2(n)/2 for a power of two.",
-        "n = Gg ranks stand in G groups of g. Where the table does not say equal, groups may differ in size;",
-        "all_reduce then goes through one leader a group and costs more.",
+        "n = Gg ranks stand in G groups of g; r and d are bytes of recursive_halving_doubling and double_tree over G.",
+        "Where the table does not say equal, groups may differ in size; all_reduce then has as many leaders in each",
+        "as the smallest has ranks, and costs more.",
     ]
     return "\n".join(lines) + "\n"

@@ -2,19 +2,24 @@
 
 Idea. Position i of every group forms *column* i. all_gather: the columns gather (bruck: few steps for any number of
 groups), then the groups (direct: they have links between all pairs). Backwards it is reduce_scatter, both together
-all_reduce: every position drives its own share of the slow links at the same time. broadcast, and all_reduce over
-groups of unequal size: the first position of each group, its *leader*, talks to the other leaders. all_to_all: what
-goes to column j is first collected at position j of the own group, then crosses in one message per group.
+all_reduce: every position drives its own share of the slow links at the same time. all_reduce needs no equal groups:
+the first k positions of each group, its *leaders*, form k columns and share the buffer, and what runs in the columns
+may be any all_reduce. all_gather by leaders, for groups of any size: one of each collects, exchanges and hands out.
+broadcast: the first leaders are a tree. all_to_all: what goes to column j is first collected at position j of the own
+group, then crosses in one message per group.
 
 Picture (4 positions in the groups (0 1) (2 3); all_gather):
 
     step 1, columns   0 <--[0] [2]--> 2      1 <--[1] [3]--> 3
     step 2, groups    0 <--[0 2] [1 3]--> 1      2 <--[0 2] [1 3]--> 3
 
-G groups of g positions. Steps: all_gather, reduce_scatter 1 + ceil(log2 G); all_reduce 2 + 2 ceil(log2 G); broadcast,
-reduce 1 + ceil(log2 G); all_to_all 2. Bytes on the wire of the busiest rank, in messages: all_gather, reduce_scatter (n
-- 1)/n; all_reduce 2(n - 1)/n; broadcast, reduce g - 1 + ceil(log2 G); all_to_all 2 - 1/g - 1/G.
-Legal: two groups or more, one of two or more. all_gather, reduce_scatter, all_to_all: equal groups, n up to 1024.
+G groups of g positions. Steps: all_gather, reduce_scatter 1 + ceil(log2 G); all_reduce 2 and those of the columns'
+all_reduce over G, 2 ceil(log2 G) for bruck; broadcast, reduce 1 + ceil(log2 G); all_to_all 2. Bytes on the wire of the
+busiest rank, in messages: all_gather, reduce_scatter (n - 1)/n; all_reduce with k leaders and bruck (g + k - 2 + 2(G -
+1)/G)/k, which is 2(n - 1)/n for k = g; all_gather by leaders ((g - 1)(n - 1) + n - g)/n, in 3 steps; broadcast, reduce
+g - 1 + ceil(log2 G); all_to_all 2 - 1/g - 1/G.
+Legal: two groups or more, one of two or more. all_to_all, and all_gather and reduce_scatter but for those by leaders:
+equal groups. All three n up to 1024.
 Source: Cho et al. 2019, "BlueConnect: decomposing all-reduce for deep learning on heterogeneous network hierarchy";
 leaders: Karonis et al. 2000, "Exploiting hierarchy in parallel computer networks to optimize collective operation
 performance"; all_to_all: "2DH" in Hwang et al. 2023, "Tutel".
@@ -22,24 +27,34 @@ performance"; all_to_all: "2DH" in Hwang et al. 2023, "Tutel".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from operator import or_
 
 import numpy as np
 
 from . import bruck, direct, flat, trees
-from .combine import there_and_back
 from .ir import IntArray, Schedule, Step
 
 Groups = tuple[tuple[int, ...], ...]
 """Positions of each group, ascending; the groups ascend by their first position, so that groups[0][0] is the root."""
 
 
-def all_reduce(groups: Groups) -> Schedule:
-    """reduce_scatter in groups, all_reduce in columns, all_gather in groups; with leaders where groups are unequal."""
-    if len({len(group) for group in groups}) > 1:
-        return _all_reduce_by_leaders(groups)
-    return there_and_back(_two_levels(groups))
+def all_reduce(
+    groups: Groups, between: Callable[[int], Schedule] = bruck.all_reduce, n_leaders: int | None = None
+) -> Schedule:
+    """reduce_scatter to the leaders of each group, all_reduce in the columns, all_gather from the leaders.
+
+    Args:
+        between: the columns' all_reduce, over as many positions as there are groups.
+        n_leaders: of each group at most; None is every position, in groups of unequal size as many as the smallest has.
+    """
+    smallest = min(len(group) for group in groups)
+    k = smallest if n_leaders is None else min(n_leaders, smallest)
+    columns = np.array([[group[j] for group in groups] for j in range(k)], dtype=np.int32)
+    n, own = sum(len(group) for group in groups), between(len(groups))
+    down = _from_leaders(groups, k, own.blocks)
+    return down.reversed() + own.place(columns, n, np.arange(k) * own.blocks, k * own.blocks) + down
 
 
 def all_gather(groups: Groups) -> Schedule:
@@ -47,10 +62,24 @@ def all_gather(groups: Groups) -> Schedule:
     return _two_levels(groups).renamed(_rows(groups).T.ravel())
 
 
+def all_gather_by_leaders(groups: Groups) -> Schedule:
+    """The first of each group collects its blocks, the leaders exchange them, and each hands out all the rest."""
+    n = sum(len(group) for group in groups)
+    leader = np.zeros(n, np.int32)
+    for group in groups:
+        leader[list(group)] = group[0]
+    members = np.flatnonzero(leader != np.arange(n))
+    block, other = (part.ravel() for part in np.meshgrid(np.arange(n), [group[0] for group in groups], indexing="ij"))
+    collect = Step.of(members, leader[members], members)
+    cross = Step.of(leader[block], other, block).only(leader[block] != other)
+    hand_out = Step.of(leader[members], members, (members + 1) % n, n - 1)
+    return Schedule(n=n, blocks=n, steps=(collect, cross, hand_out))
+
+
 def broadcast(groups: Groups) -> Schedule:
     """A binomial tree over the leaders, then everybody reads its leader."""
     n = sum(len(group) for group in groups)
-    return trees.broadcast(len(groups)).place([group[0] for group in groups], n) + _from_leaders(groups, 1)
+    return trees.broadcast(len(groups)).place([group[0] for group in groups], n) + _from_leaders(groups, 1, 1)
 
 
 def all_to_all(groups: Groups) -> Schedule:
@@ -73,16 +102,18 @@ def _two_levels(groups: Groups) -> Schedule:
     return in_columns + in_groups
 
 
-def _all_reduce_by_leaders(groups: Groups) -> Schedule:
+def _from_leaders(groups: Groups, n_leaders: int, blocks: int) -> Schedule:
+    """Leader j of each group hands its share, blocks of number j, to the others of the group."""
     n = sum(len(group) for group in groups)
-    between = bruck.all_reduce(len(groups)).place([group[0] for group in groups], n)
-    down = _from_leaders(groups, between.blocks)
-    return down.reversed() + between + down
+    shares = np.arange(n_leaders) * blocks
 
+    def of_size(size: int) -> Schedule:
+        own = [group for group in groups if len(group) == size]
+        leader_first = [np.roll(group, -j) for group in own for j in range(n_leaders)]
+        share = flat.broadcast(size).refine(blocks)
+        return share.place(np.array(leader_first), n, np.tile(shares, len(own)), n_leaders * blocks)
 
-def _from_leaders(groups: Groups, blocks: int) -> Schedule:
-    n = sum(len(group) for group in groups)
-    return reduce(or_, (flat.broadcast(len(group)).refine(blocks).place(group, n) for group in groups))
+    return reduce(or_, map(of_size, sorted({len(group) for group in groups})))
 
 
 def _rows(groups: Groups) -> IntArray:

@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -217,6 +217,38 @@ ALGORITHMS: tuple[Algorithm, ...] = (
         },
         dense=frozenset({Collective.ALL_GATHER, Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL}),
         equal_groups=frozenset({Collective.ALL_GATHER, Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL}),
+    ),
+    *(
+        Algorithm(
+            name=f"hierarchical_{name}",
+            summary=f"hierarchical, with {words} between the groups",
+            source="Cho et al. 2019, BlueConnect",
+            grouped={Collective.ALL_REDUCE: partial(hierarchical.all_reduce, between=between)},
+            dense=frozenset({Collective.ALL_REDUCE}) if name == "nhr" else frozenset(),
+        )
+        for name, between, words in (
+            ("ring", ring.all_reduce, "a ring"),
+            ("halving_doubling", doubling.all_reduce_halves, "recursive halving and doubling"),
+            ("double_tree", trees.double_all_reduce, "two trees"),
+            ("nhr", nhr.all_reduce, "nhr"),
+        )
+    ),
+    Algorithm(
+        name="leaders",
+        summary="one rank of each group collects, talks to the others' and hands out: fewest messages between groups",
+        source="Karonis et al. 2000, Exploiting hierarchy in parallel computer networks",
+        grouped={
+            Collective.ALL_REDUCE: partial(hierarchical.all_reduce, n_leaders=1),
+            Collective.ALL_GATHER: hierarchical.all_gather_by_leaders,
+            Collective.REDUCE_SCATTER: lambda groups: hierarchical.all_gather_by_leaders(groups).reversed(),
+        },
+        dense=frozenset({Collective.ALL_GATHER, Collective.REDUCE_SCATTER}),
+    ),
+    Algorithm(
+        name="two_leaders",
+        summary="two ranks of each group do so, for hosts with two interfaces",
+        source="Karonis et al. 2000, Exploiting hierarchy in parallel computer networks",
+        grouped={Collective.ALL_REDUCE: partial(hierarchical.all_reduce, n_leaders=2)},
     ),
 )
 

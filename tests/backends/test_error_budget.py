@@ -67,7 +67,7 @@ def test_int8_is_timed_and_int4_is_off_by_too_much(
         assert int8.fidelity is not None
         assert 0.0005 < int8.fidelity.error < 0.03
         assert 0.45 < int8.fidelity.density < 0.55
-        bound = error_bound(collective, configs[1], 3, dtype)
+        bound = error_bound(collective, configs[1], (3,), dtype)
         assert bound is not None
         # The bound is of the sum of the ranks' norms, which is up to n**0.5 times that of a sum of independent ones.
         assert int8.fidelity.error < bound.relative * 3**0.5

@@ -11,7 +11,8 @@ import pytest
 
 from autotune.backends.launch import start_here
 from autotune.backends.native import NativeBackend, pair_figures
-from autotune.kernels import slices, zero_copy_names
+from autotune.kernels import host_numbers, slices, zero_copy_names
+from autotune.kernels.calls import layout_of
 from autotune.kernels.schedules.registry import build, names
 from autotune.measure import Failure, Timing
 from autotune.types import (
@@ -40,6 +41,7 @@ def problem(
     dtype: DType = DType.FLOAT32,
     op_class: OpClass = OpClass.SUM,
     memory: Memory = Memory.PRIVATE,
+    placement: tuple[int, ...] = (),
 ) -> Problem:
     key = RuleKey(
         backend="native",
@@ -47,7 +49,7 @@ def problem(
         dtype=dtype if collective.computes else None,
         op_class=op_class if collective.computes else None,
         n_ranks=n_ranks,
-        placement=(n_ranks,),
+        placement=placement or (n_ranks,),
         memory=memory,
     )
     itemsize = dtype.itemsize if collective.computes else 1
@@ -103,6 +105,21 @@ def test_candidates_do_different_things_and_hold_the_default_and_the_reference(
         assert (reference is not None) == ("ring" in names(collective, n_ranks))
         if reference is not None:
             assert does(reference, asked) in plans
+
+
+@pytest.mark.parametrize("placement", [(1, 1, 1, 1), (2, 2), (2, 3), (2, 2, 2, 2)])
+def test_candidates_on_several_hosts_have_the_hierarchical_ones_that_differ(
+    placement: tuple[int, ...], backend: NativeBackend
+) -> None:
+    n, hosts = sum(placement), host_numbers(placement)
+    layout = layout_of(n, 0, hosts)
+    asked = problem(Collective.ALL_REDUCE, 1 << 20, n, placement=placement)
+    found = {config.algorithm for config in backend.candidates(asked)}
+    assert found <= set(names(Collective.ALL_REDUCE, n, layout))
+    schedules = [build(Collective.ALL_REDUCE, name, n, layout) for name in sorted(found)]
+    assert len({tuple(frozenset(step) for step in own.expand()) for own in schedules}) == len(found)
+    assert ("hierarchical" in found) == ("leaders" in found) == (max(placement) > 1)
+    assert ("hierarchical_ring" in found) == (len(placement) > 2 and max(placement) > 1)  # over two hosts it is bruck
 
 
 @pytest.mark.parametrize("collective", Collective)

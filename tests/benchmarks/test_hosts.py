@@ -150,8 +150,9 @@ def test_networks_that_cannot_be_meant(words: dict[str, int | str]) -> None:
 @needs_hosts
 def test_the_command_runs_something_in_each_host_and_hands_on_its_failure() -> None:
     before = namespaces()
-    program = [sys.executable, str(BENCHMARKS / "hosts"), "run", "--hosts", "3", "--rate", "0", "--"]
-    code = "import json, os; print(json.dumps([os.environ['RANK'], os.environ['WORLD_SIZE']]))"
+    program = [sys.executable, str(BENCHMARKS), "hosts", "run", "--hosts", "3", "--rate", "0", "--"]
+    # At once: three ranks write to one pipe.
+    code = "import json, os; os.write(1, json.dumps([os.environ['RANK'], os.environ['WORLD_SIZE']]).encode() + b'\\n')"
     good = subprocess.run(
         [*program, sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )

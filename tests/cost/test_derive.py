@@ -128,6 +128,21 @@ def test_measured_pairs_scale_the_constants() -> None:
     assert slow.parameters.switch_us == usual.parameters.switch_us
 
 
+def test_a_placement_decides_on_which_hosts_ranks_are() -> None:
+    two = machine("atlas-800t-a2", n_hosts=2)
+    spread = model_of(two, 2, staging_bytes=STAGING, placement=(1, 1))
+    packed = model_of(two, 2, staging_bytes=STAGING)
+    assert isinstance(spread, NetworkModel)
+    assert isinstance(packed, NetworkModel)
+    assert [len(group) for group in spread.layout.groups] == [1, 1]
+    assert packed.layout.groups == ()
+    uneven = model_of(two, 5, staging_bytes=STAGING, placement=(2, 3))
+    assert isinstance(uneven, NetworkModel)
+    assert sorted(map(len, uneven.layout.groups)) == [2, 3]
+    with pytest.raises(UsageError, match=r"placed as 1\+9, and the hosts have 8, 8 devices"):
+        model_of(two, 10, staging_bytes=STAGING, placement=(1, 9))
+
+
 def test_what_cannot_be_priced_says_why() -> None:
     two = machine("atlas-800t-a2", n_hosts=1)
     with pytest.raises(UsageError, match="9 ranks on a topology of 8 devices"):

@@ -14,7 +14,7 @@ from scenes.scene import Played, Scene
 from spec import STORAGE, Array
 
 from autotune.kernels.calls import layout_of
-from autotune.kernels.schedules.registry import names
+from autotune.kernels.schedules.registry import ALGORITHMS, names
 from autotune.types import Collective, DType, ReduceOp
 
 Play = Callable[[Scene, Path], Played]
@@ -91,6 +91,27 @@ def test_every_collective_by_every_algorithm_matches_the_spec(
     assert joined["host_of"] == list(host_of(per_host))
     others = [rank for rank, host in enumerate(host_of(per_host)) if host != 0]
     assert joined["transports"] == {str(rank): ["tcp/eth0"] for rank in others}
+    for index, call in enumerate(calls):
+        outputs = outputs_of(call, played, 1, index)
+        check_exact(n, call, outputs)
+        check_alike(call, outputs)
+
+
+@pytest.mark.parametrize("per_host", [(3, 2), pytest.param((1, 3, 2), marks=pytest.mark.slow)], ids=str)
+def test_hierarchical_schedules_on_hosts_with_different_numbers_of_ranks(
+    per_host: tuple[int, ...], play: Play, tmp_path: Path
+) -> None:
+    """With one, two or as many leaders as the smallest host has ranks, whatever runs between the hosts."""
+    n = sum(per_host)
+    grouped = {algorithm.name for algorithm in ALGORITHMS if algorithm.grouped}
+    calls = [call for call in every_call(per_host) if call.algorithm in grouped and call.count != COUNTS[-1]]
+    assert {call.algorithm for call in calls if call.collective is Collective.ALL_REDUCE} == grouped
+    assert {call.algorithm for call in calls if call.collective is Collective.ALL_GATHER} == {"leaders"}
+    steps = [{"do": "join"}, {"do": "calls", "calls": [call.to_json() for call in calls]}, {"do": "close"}]
+    played = play(Scene(per_host=per_host, steps=steps), tmp_path)
+    assert played.codes == [0] * n, played.said
+    for step in range(len(steps)):
+        assert set(played.errors(step)) == {"none"}, played.errors(step)
     for index, call in enumerate(calls):
         outputs = outputs_of(call, played, 1, index)
         check_exact(n, call, outputs)

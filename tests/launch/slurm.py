@@ -1,7 +1,8 @@
-"""Slurm's own daemons on this host, for one user and one test: munged, slurmctld, slurmd, with files in a folder.
+"""Slurm's own daemons, for one user and one test: munged, slurmctld, a slurmd a node, with files in a folder.
 
-In:  a folder. Out: variables with which srun and sbatch find them. All three daemons stay in the foreground, as
-children of this process, and are ended with the block; nothing outside the folder is touched but ports of the loopback.
+In:  a folder, and the nodes, this host if there are none. Out: variables with which srun and sbatch find them. All
+daemons stay in the foreground, as children of this process, and are ended with the block; nothing outside the folder is
+touched but ports.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import secrets
 import shutil
 import socket
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from launch.ranks_by_hand import until
 
@@ -21,7 +24,7 @@ _DAEMONS = ("munged", "slurmctld", "slurmd", "srun")
 _PATH = f"{os.environ['PATH']}{os.pathsep}/usr/sbin"
 _CONFIGURATION = """
 ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={host}({address})
 SlurmctldPort={controller}
 SlurmdPort={daemon}
 AuthType=auth/munge
@@ -29,9 +32,9 @@ AuthInfo=socket={folder}/munge.sock
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool.%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SwitchType=switch/none
@@ -41,7 +44,7 @@ SchedulerType=sched/builtin
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
-NodeName={host} NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
+{nodes}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -54,17 +57,30 @@ def why_no_slurm() -> str | None:
     return f"needs Slurm: no {', '.join(missing)} (apt-get install slurmd slurmctld munge)" if missing else None
 
 
-class Slurm:
-    """A context manager."""
+class Node(NamedTuple):
+    """Where a slurmd runs.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        inside: words before a program that is to run there.
+    """
+
+    name: str
+    address: str
+    inside: Sequence[str] = ()
+
+
+class Slurm:
+    """A context manager. The first node's host has the controller."""
+
+    def __init__(self, folder: Path, nodes: Sequence[Node] = ()) -> None:
         self._folder = folder
+        self._nodes = nodes or [Node(socket.gethostname(), "127.0.0.1")]
         self._stack = contextlib.ExitStack()
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": _PATH}
 
     def __enter__(self) -> Slurm:
         folder = self._folder
-        for name in ("state", "spool"):
+        for name in ("state", *(f"spool.{node.name}" for node in self._nodes)):
             (folder / name).mkdir()
         for parent in (folder, *folder.parents):
             if parent.stat().st_uid == os.getuid() and parent != Path("/"):
@@ -73,18 +89,28 @@ class Slurm:
         (folder / "munge.key").chmod(0o400)
         ports = [_free_port(), _free_port()]
         (folder / "slurm.conf").write_text(
-            _CONFIGURATION.format(host=socket.gethostname(), folder=folder, controller=ports[0], daemon=ports[1])
+            _CONFIGURATION.format(
+                host=self._nodes[0].name,
+                address=self._nodes[0].address,
+                nodes="\n".join(f"NodeName={n.name} NodeAddr={n.address} CPUs=4 State=UNKNOWN" for n in self._nodes),
+                folder=folder,
+                controller=ports[0],
+                daemon=ports[1],
+            )
         )
+        # Found by itself, it has to be mounted, and in a network namespace's own /sys it is not.
+        (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         try:
             files = [
                 f"--{name}={folder}/munge.{name[:4]}" for name in ("key-file", "pid-file", "log-file", "seed-file")
             ]
             files[0] = f"--key-file={folder}/munge.key"
-            self._start("munged", "--foreground", "--force", f"--socket={folder}/munge.sock", *files)
+            self._start("munged", "munged", "--foreground", "--force", f"--socket={folder}/munge.sock", *files)
             until(lambda: (folder / "munge.sock").exists(), "munged", 20)
-            self._start("slurmctld", "-D", "-i")
-            self._start("slurmd", "-D")
-            until(self._is_idle, "an idle node", 60)
+            self._start("slurmctld", *self._nodes[0].inside, "slurmctld", "-D", "-i")
+            for node in self._nodes:
+                self._start(f"slurmd.{node.name}", *node.inside, "slurmd", "-D")
+            until(self._are_idle, "idle nodes", 60)
         except BaseException:
             self._stack.close()
             raise
@@ -95,19 +121,19 @@ class Slurm:
     ) -> None:
         self._stack.close()
 
-    def _start(self, *words: str) -> None:
-        log = self._stack.enter_context((self._folder / f"{words[0]}.out").open("wb"))
+    def _start(self, name: str, *words: str) -> None:
+        log = self._stack.enter_context((self._folder / f"{name}.out").open("wb"))
         process = subprocess.Popen(
             words, env={**os.environ, **self.environment}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
         self._stack.callback(_end, process)
 
-    def _is_idle(self) -> bool:
-        words = ["sinfo", "--noheader", "--format=%T"]
+    def _are_idle(self) -> bool:
+        words = [*self._nodes[0].inside, "sinfo", "--noheader", "--Node", "--format=%T"]
         done = subprocess.run(
             words, env={**os.environ, **self.environment}, capture_output=True, text=True, timeout=20, check=False
         )
-        return done.stdout.strip() == "idle"
+        return done.stdout.split() == ["idle"] * len(self._nodes)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

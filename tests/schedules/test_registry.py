@@ -15,6 +15,7 @@ from autotune.types import Collective, Layout
 
 C = Collective
 GROUPED = Layout(order=tuple(range(6)), groups=((0, 1, 2), (3, 4, 5)))
+GROUPED_ONLY = {algorithm.name for algorithm in ALGORITHMS if algorithm.grouped}
 
 
 def test_what_there_is() -> None:
@@ -22,10 +23,11 @@ def test_what_there_is() -> None:
     assert with_groups == {
         C.ALL_REDUCE: (
             *("ring", "tree", "double_tree", "chain", "recursive_doubling", "recursive_halving_doubling"),
-            *("nhr", "bruck", "direct", "flat", "hierarchical"),
+            *("nhr", "bruck", "direct", "flat", "hierarchical", "hierarchical_ring", "hierarchical_halving_doubling"),
+            *("hierarchical_double_tree", "hierarchical_nhr", "leaders", "two_leaders"),
         ),
-        C.ALL_GATHER: ("ring", "recursive_doubling", "nhr", "bruck", "direct", "hierarchical"),
-        C.REDUCE_SCATTER: ("ring", "recursive_halving_doubling", "nhr", "bruck", "direct", "hierarchical"),
+        C.ALL_GATHER: ("ring", "recursive_doubling", "nhr", "bruck", "direct", "hierarchical", "leaders"),
+        C.REDUCE_SCATTER: ("ring", "recursive_halving_doubling", "nhr", "bruck", "direct", "hierarchical", "leaders"),
         C.BROADCAST: (
             *("ring", "tree", "double_tree", "chain", "recursive_halving_doubling", "nhr"),
             *("direct", "flat", "hierarchical"),
@@ -39,7 +41,7 @@ def test_what_there_is() -> None:
         C.ALL_TO_ALL: ("bruck", "direct", "pairwise", "hierarchical"),
     }
     for collective in Collective:
-        without = tuple(name for name in with_groups[collective] if name != "hierarchical")
+        without = tuple(name for name in with_groups[collective] if name not in GROUPED_ONLY)
         for n in (1, 2, 6, 7, DENSE_LIMIT):
             assert names(collective, n) == without
 
@@ -166,6 +168,42 @@ def test_costs_of_hierarchical(n_groups: int, size: int) -> None:
     assert cost(C.ALL_TO_ALL) == (2, 2 - Fraction(1, size) - Fraction(1, n_groups))
 
 
+@pytest.mark.parametrize(("n_groups", "size"), [(2, 2), (2, 8), (3, 4), (8, 4)])
+def test_costs_of_what_runs_between_groups_and_of_fewer_leaders(n_groups: int, size: int) -> None:
+    n = n_groups * size
+    ranks = tuple(range(n))
+    layout = Layout(order=ranks, groups=tuple(ranks[first : first + size] for first in range(0, n, size)))
+
+    def cost(name: str) -> tuple[int, Fraction]:
+        return cost_figures(C.ALL_REDUCE, name, n, layout)
+
+    assert cost("hierarchical_ring") == (2 * n_groups, TWICE(n))
+    assert cost("hierarchical_nhr") == cost("hierarchical")
+    for name, plain in (("halving_doubling", "recursive_halving_doubling"), ("double_tree", "double_tree")):
+        steps, wire = cost_figures(C.ALL_REDUCE, plain, n_groups)
+        assert cost(f"hierarchical_{name}") == (2 + steps, (2 * (size - 1) + wire) / size)
+    for name, k in (("leaders", 1), ("two_leaders", 2)):
+        assert cost(name) == (2 + 2 * log(n_groups), (size + k - 2 + TWICE(n_groups)) / k)
+    by_leaders = 3, ((size - 1) * (n - 1) + n - size) * Fraction(1, n)
+    assert [cost_figures(c, "leaders", n, layout) for c in (C.ALL_GATHER, C.REDUCE_SCATTER)] == [by_leaders] * 2
+
+
+def test_uneven_groups_have_as_many_leaders_as_the_smallest_has_ranks() -> None:
+    ranks = tuple(range(15))
+    layout = Layout(order=ranks, groups=(ranks[:7], ranks[7:]))
+
+    def crossing(name: str) -> set[tuple[int, int]]:
+        steps = build(C.ALL_REDUCE, name, 15, layout).expand()
+        return {(t.src, t.dst) for step in steps for t in step if (t.src < 7) != (t.dst < 7)}
+
+    def columns(k: int) -> set[tuple[int, int]]:
+        return {pair for j in range(k) for pair in ((j, 7 + j), (7 + j, j))}
+
+    assert crossing("leaders") == columns(1)
+    assert crossing("two_leaders") == columns(2)
+    assert crossing("hierarchical") == crossing("hierarchical_ring") == columns(7)
+
+
 @pytest.mark.parametrize(
     ("collective", "name", "n", "message", "remedy"),
     [
@@ -193,6 +231,7 @@ def test_groups_decide_whether_hierarchical_is_legal() -> None:
     assert "hierarchical" not in names(C.ALL_GATHER, 5, unequal)
     with pytest.raises(UsageError, match="groups of equal size, and these have 3, 2 ranks"):
         build(C.ALL_GATHER, "hierarchical", 5, unequal)
+    assert "leaders" in names(C.ALL_GATHER, 5, unequal)
     singles = Layout(order=ranks, groups=tuple((rank,) for rank in ranks))
     assert "hierarchical" not in names(C.ALL_REDUCE, 5, singles)
     one = Layout(order=ranks, groups=(ranks,))
