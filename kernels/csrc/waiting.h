@@ -62,7 +62,7 @@ class Waiting {
   void until(int source, Ready ready, Inspect inspect, Doing doing) {
     for (int i = 0; i < policy_.spins; i++) {
       if (ready()) return;
-      if (network_) [[unlikely]] network_->progress();
+      if (network_) [[unlikely]] look_at_network(source);
       else cpu_relax();
     }
     const long yields = yields_of_this_wait(source);
@@ -73,7 +73,7 @@ class Waiting {
       }
       inspect();
       if (turn < yields) {
-        if (!network_ || !network_->progress()) yield();
+        if (!network_ || !look_at_network(source)) yield();
         continue;
       }
       if (turn == yields) start_of_sleep();
@@ -109,6 +109,7 @@ class Waiting {
   using Clock = std::chrono::steady_clock;
 
   void yield() const;
+  bool look_at_network(int source) { return network_->progress(network_->remote(source) ? source : -1); }
   long yields_of_this_wait(int source);
   void learn(long turns, long yields);
   void start_of_sleep();

@@ -132,14 +132,11 @@ class Actor:
     def do_hang(self) -> None:
         signal.pause()
 
-    def do_rubbish(self) -> Result:
-        """Connect to every port that listens in this host, and say things."""
-        ports = {
-            int(line.split()[1].partition(":")[2], 16)
-            for table in ("/proc/net/tcp", "/proc/net/tcp6")
-            for line in Path(table).read_text().splitlines()[1:]
-            if line.split()[3] == "0A"
-        }
+    def do_rubbish(self, at_least: int = 0) -> Result:
+        """Connect to every port that listens in this host, as soon as there are so many, and say things."""
+        deadline = time.monotonic() + self.timeout_s
+        while len(ports := _listening()) < at_least:
+            assert time.monotonic() < deadline, "nobody listens"
         rng = np.random.default_rng(0)
         for port in sorted(ports):
             for length in (1, 64, 100_000):
@@ -155,6 +152,15 @@ class Actor:
     def do_close(self) -> Result:
         self.joined.close()
         return {}
+
+
+def _listening() -> set[int]:
+    return {
+        int(line.split()[1].partition(":")[2], 16)
+        for table in ("/proc/net/tcp", "/proc/net/tcp6")
+        for line in Path(table).read_text().splitlines()[1:]
+        if line.split()[3] == "0A"
+    }
 
 
 def main(folder: Path, rank: int) -> None:
