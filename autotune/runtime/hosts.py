@@ -17,6 +17,7 @@ than until all are connected; UCX's own listeners take connections from anybody,
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import Counter
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["KeyValueStore", "join_hosts"]
 
 _TOKEN_BYTES = 8
+_log = logging.getLogger(__name__)
 _groups: Counter[str] = Counter()  # made by this process, by name: keys of a store are not used twice
 
 
@@ -103,6 +105,9 @@ def join_hosts(
         try:
             network.connect(list(host_of), list(names), met.addresses, *_greetings(board, met.run, rank, n_ranks))
             networks.meet(network, timeout_s)
+            if network.refused:
+                strangers = f"{network.refused} connections were closed that did not prove the run's secret"
+                _log.warning("rank %d: %s, the last from %s", rank, strangers, network.last_refused)
             fd = _segment(met.run, rank, host_of, settings, timeout_s)
             note = {"rank": rank}
         except AutotuneError as err:

@@ -13,6 +13,7 @@
 namespace autotune {
 namespace {
 
+constexpr std::size_t kTogetherBytes = 1 << 10;
 constexpr std::size_t kPacketsAtOnce = 16;  // of a queue, in one call of the system
 constexpr int kReadsAtOnce = 16;            // from one connection, before others have their turn
 
@@ -41,17 +42,29 @@ void SocketConnection::refuse_to_send(int error) {
 
 void SocketConnection::send(const void* header, std::size_t header_bytes, const void* data, std::size_t bytes) {
   if (!ended_.empty() || !cannot_send_.empty()) return;
-  Lengths lengths{static_cast<std::uint32_t>(header_bytes), static_cast<std::uint32_t>(bytes)};
+  const Lengths lengths{static_cast<std::uint32_t>(header_bytes), static_cast<std::uint32_t>(bytes)};
+  const std::size_t head = sizeof lengths + header_bytes;
   std::size_t sent = 0;
   if (outgoing_.empty()) {
-    iovec parts[3] = {{&lengths, sizeof lengths}, {const_cast<void*>(header), header_bytes}, {const_cast<void*>(data), bytes}};
-    msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = bytes ? 3 : 2;
-    const ssize_t taken = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t taken = 0;
+    if (head + bytes <= kTogetherBytes) {  // a list of parts would cost the system more than this copy
+      char together[kTogetherBytes];
+      std::memcpy(together, &lengths, sizeof lengths);
+      std::memcpy(together + sizeof lengths, header, header_bytes);
+      if (bytes) std::memcpy(together + head, data, bytes);
+      taken = ::send(fd_, together, head + bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } else {
+      iovec parts[3] = {{const_cast<Lengths*>(&lengths), sizeof lengths},
+                        {const_cast<void*>(header), header_bytes},
+                        {const_cast<void*>(data), bytes}};
+      msghdr message{};
+      message.msg_iov = parts;
+      message.msg_iovlen = 3;
+      taken = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
     if (taken < 0 && !would_block(errno)) return refuse_to_send(errno);
     if (taken > 0) sent = static_cast<std::size_t>(taken);
-    if (sent == sizeof lengths + header_bytes + bytes) return;
+    if (sent == head + bytes) return;
   }
   Outgoing& rest = outgoing_.emplace_back(Outgoing{{}, static_cast<const char*>(data), bytes, sent});
   rest.head.append(reinterpret_cast<const char*>(&lengths), sizeof lengths);
@@ -100,11 +113,17 @@ bool SocketConnection::receive(char* shared, Wire::Taker* taker) {
   for (int turn = 0; turn < kReadsAtOnce && ended_.empty(); turn++) {
     // What is thrown away goes to the shared buffer, too.
     const bool placed = arriving_ && room_;
-    iovec parts[2] = {{placed ? room_ + got_ : nullptr, placed ? bytes_ - got_ : 0}, {shared, kReadBytes}};
-    msghdr message{};
-    message.msg_iov = placed ? parts : parts + 1;
-    message.msg_iovlen = placed ? 2 : 1;
-    const ssize_t taken = recvmsg(fd_, &message, MSG_DONTWAIT);
+    const std::size_t missing = placed ? bytes_ - got_ : 0;
+    ssize_t taken = 0;
+    if (placed) {
+      iovec parts[2] = {{room_ + got_, missing}, {shared, kReadBytes}};
+      msghdr message{};
+      message.msg_iov = parts;
+      message.msg_iovlen = 2;
+      taken = recvmsg(fd_, &message, MSG_DONTWAIT);
+    } else {
+      taken = recv(fd_, shared, kReadBytes, MSG_DONTWAIT);
+    }
     if (taken == 0) {
       end("it closed the connection");
       return any;
@@ -114,8 +133,8 @@ bool SocketConnection::receive(char* shared, Wire::Taker* taker) {
       return any;
     }
     any = true;
-    const auto bytes = static_cast<std::size_t>(taken), straight = std::min(bytes, parts[0].iov_len);
-    const bool all = bytes < parts[0].iov_len + kReadBytes;
+    const auto bytes = static_cast<std::size_t>(taken), straight = std::min(bytes, missing);
+    const bool all = bytes < missing + kReadBytes;
     got_ += straight;
     if (placed && got_ == bytes_) arrived(taker);
     if (bytes > straight && !take_from(shared, bytes - straight, taker)) {
@@ -175,16 +194,15 @@ bool SocketConnection::take_from(const char* at, std::size_t left, Wire::Taker* 
         continue;
       }
     }
-    std::size_t wanted = sizeof lengths;
-    if (partial_.size() >= sizeof lengths) {
-      std::memcpy(&lengths, partial_.data(), sizeof lengths);
-      if (!possible(lengths)) return false;
-      wanted += lengths.header;
-    }
+    const std::size_t wanted = partial_.size() < sizeof lengths ? sizeof lengths : wanted_;
     const std::size_t more = std::min(left, wanted - partial_.size());
     partial_.append(at, more);
     at += more, left -= more;
-    if (partial_.size() < wanted || wanted == sizeof lengths) continue;
+    if (partial_.size() < wanted) continue;
+    std::memcpy(&lengths, partial_.data(), sizeof lengths);
+    if (!possible(lengths)) return false;
+    wanted_ = sizeof lengths + lengths.header;
+    if (partial_.size() < wanted_) continue;
     begin(partial_.substr(sizeof lengths), lengths.data, taker);
     partial_.clear();
     if (bytes_ == 0) arrived(taker);

@@ -66,7 +66,8 @@ class SocketConnection {
   std::deque<Outgoing> outgoing_;
   std::string ended_, cannot_send_;
 
-  std::string partial_;  // the beginning of a packet whose data has not begun
+  std::string partial_;     // the beginning of a packet whose data has not begun
+  std::size_t wanted_ = 0;  // bytes of its lengths and header, once the lengths are there
   // The packet whose data is arriving:
   bool arriving_ = false;
   std::string header_;

@@ -216,7 +216,9 @@ void SocketMeeting::forget_met(const std::vector<Met>& met) {
   std::erase_if(peers_, [&](const Peer& peer) {
     return std::any_of(met.begin(), met.end(), [&](const Met& m) { return m.rank == peer.rank; });
   });
-  if (!peers_.empty() || mine_ < 0) return;
+}
+
+void SocketMeeting::finish() {
   stop_listening();
   for (const Stranger& stranger : strangers_) refuse(stranger);
   strangers_.clear();

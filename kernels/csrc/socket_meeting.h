@@ -42,7 +42,8 @@ class SocketMeeting {
   };
   // Goes on for so long at most, or until somebody has been met.
   std::vector<Met> step(std::chrono::milliseconds at_most);
-  bool done() const { return peers_.empty() && !own_.empty(); }
+  // Nobody else is to come: stops listening.
+  void finish();
   // The first that has not been met; -1 for none. What was tried, for people.
   int missing() const { return peers_.empty() ? -1 : peers_.front().rank; }
   std::string why_missing(int rank) const;

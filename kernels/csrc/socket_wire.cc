@@ -34,7 +34,9 @@ bool SocketWire::meet(std::chrono::milliseconds at_most) {
     peers_[static_cast<std::size_t>(rank)].connection = std::make_unique<SocketConnection>(fd);
     watch(rank, EPOLL_CTL_ADD, EPOLLIN);
   }
-  return missing() < 0;
+  if (missing() >= 0) return false;
+  meeting_.finish();
+  return true;
 }
 
 std::vector<std::string> SocketWire::transports(int rank) const {

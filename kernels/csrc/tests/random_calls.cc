@@ -202,7 +202,7 @@ void test_random_calls(const Programs& programs, RanksAre kind, std::uint64_t se
   for (int n = 1; n <= 5; n++) {
     std::vector<const Algorithm*> algorithms;
     for (const Algorithm& algorithm : programs)
-      if (algorithm.n == n) algorithms.push_back(&algorithm);
+      if (algorithm.n == n && algorithm.hosts == "1") algorithms.push_back(&algorithm);
     GroupOptions options;
     options.waiting = policies[static_cast<std::size_t>(n + static_cast<int>(seed % 3)) % 3];
     options.check = (seed + static_cast<std::uint64_t>(n)) % 4 == 0;
@@ -219,9 +219,10 @@ void test_random_calls_over_hosts(const Programs& programs, RanksAre kind, std::
   for (const PerHost& per_host : std::vector<PerHost>{{1, 1}, {2, 1}, {1, 1, 1, 1}, {3, 2}}) {
     int n = 0;
     for (int ranks : per_host) n += ranks;
-    std::vector<const Algorithm*> algorithms;  // that need no symmetric memory
+    std::vector<const Algorithm*> algorithms;
     for (const Algorithm& algorithm : programs)
-      if (algorithm.n == n && !shares_buffers(algorithm.exchange)) algorithms.push_back(&algorithm);
+      if (algorithm.hosts == hosts_named(per_host)) algorithms.push_back(&algorithm);
+    CHECK(!algorithms.empty(), hosts_named(per_host));
     GroupOptions options;
     options.waiting = policies[static_cast<std::size_t>(n + static_cast<int>(seed % 3)) % 3];
     options.check = (seed + static_cast<std::uint64_t>(n)) % 4 == 0;

@@ -38,6 +38,12 @@ void run_rank(int fd, int rank, GroupOptions options, const RankMain& main, cons
 
 }  // namespace
 
+std::string hosts_named(const PerHost& per_host) {
+  std::string name;
+  for (int ranks : per_host) name += (name.empty() ? "" : ",") + std::to_string(ranks);
+  return name;
+}
+
 std::string greeting(const std::string& secret, int from, int to) {
   std::string text = secret + " " + std::to_string(from) + " to " + std::to_string(to);
   text.resize(40, '.');

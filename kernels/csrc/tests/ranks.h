@@ -18,6 +18,8 @@ inline constexpr std::size_t kSymmetricBytes = 2 << 20;
 
 using PerHost = std::vector<int>;  // ranks of each host; empty for all on one
 
+std::string hosts_named(const PerHost& per_host);  // as programs.h names them
+
 using RankMain = std::function<void(Group& group)>;
 
 // Runs n ranks over a new segment to their ends. Processes: their exit statuses as of waitpid; threads: zeros. A rank

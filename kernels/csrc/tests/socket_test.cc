@@ -229,7 +229,7 @@ void another_secret(Random&) {
   CHECK(!meet_within(*networks.ends[0], milliseconds(500)), "met");
   other.join();
   CHECK(networks.ends[1]->refused() > 0, "nobody was refused");
-  CHECK(contains(networks.ends[0]->missing(), "no connection to rank 1 on host1: 127.0.0.1:"), networks.ends[0]->missing());
+  CHECK(contains(networks.ends[0]->missing(), "no connection to rank 1 on host1: "), networks.ends[0]->missing());
 }
 
 std::string thrown_by(const std::function<void()>& action) {
@@ -259,10 +259,11 @@ void addresses(Random&) {
   CHECK(routes("127.0.0.2 6\n", own).front().from.words() == "127.0.0.1:0", "not from its own interface");
 }
 
-Call sum_of(const Programs& programs, int n, std::size_t count, Group& group) {
+Call sum_of(const Programs& programs, const PerHost& per_host, std::size_t count, Group& group) {
   Arguments arguments;
   arguments.count = count;
-  return make_call(find(programs, Collective::AllReduce, "ring", n), group.rank(), arguments, group.half_bytes());
+  const Algorithm& ring = find(programs, Collective::AllReduce, "ring", group.n_ranks(), 0, Exchange::Staged, hosts_named(per_host));
+  return make_call(ring, group.rank(), arguments, group.half_bytes());
 }
 
 }  // namespace
@@ -281,41 +282,43 @@ void test_lost_hosts(const Programs& programs, RanksAre kind) {
   constexpr std::size_t kCount = 200'000;
   GroupOptions options;
   options.waiting = {0, 10, 30};
-  const auto call = [&](Group& group) {
+  const auto call = [&](Group& group, const PerHost& per_host) {
     std::vector<float> input(kCount, 1), output(kCount);
-    const Call sum = sum_of(programs, group.n_ranks(), kCount, group);
+    const Call sum = sum_of(programs, per_host, kCount, group);
     group.run(sum, input.data(), output.data());
     CHECK(output[kCount - 1] == static_cast<float>(group.n_ranks()), std::to_string(output[kCount - 1]));
   };
+  const PerHost four{1, 1, 1, 1}, pair{2, 1}, two{1, 1};
   // Dies between calls, and in the middle of a call of the others.
   if (kind == RanksAre::Processes) {
-    const std::vector<int> ended = run_ranks(kind, 3, options, [&](Group& group) {
-      call(group);
+    const std::vector<int> ended = run_ranks(kind, 4, options, [&](Group& group) {
+      call(group, four);
       if (group.rank() == 1) raise(SIGKILL);
-      const std::string text = thrown_by([&] { call(group); });
+      const std::string text = thrown_by([&] { call(group, four); });
       CHECK(contains(text, "rank 1 on host1 died, or the network to it broke ("), text);
-      CHECK(thrown_by([&] { call(group); }) == text, text);
-    }, {1, 1, 1});
-    CHECK(ended[0] == 0 && ended[1] == SIGKILL && ended[2] == 0, std::to_string(ended[0]));
+      CHECK(thrown_by([&] { call(group, four); }) == text, text);
+    }, four);
+    for (std::size_t rank = 0; rank < ended.size(); rank++)
+      CHECK(ended[rank] == (rank == 1 ? SIGKILL : 0), std::to_string(ended[rank]));
   }
   // Leaves while the others call.
   run_ranks_well(kind, 3, options, [&](Group& group) {
-    call(group);
+    call(group, pair);
     if (group.rank() == 2) return group.leave();
-    const std::string text = thrown_by([&] { call(group); });
+    const std::string text = thrown_by([&] { call(group, pair); });
     CHECK(contains(text, "rank 2 on host1 has closed its communicator"), text);
-  }, {2, 1});
+  }, pair);
   // Hangs: nobody's buffers are touched after the time is out.
   options.waiting.timeout_s = 1;
   run_ranks_well(kind, 2, options, [&](Group& group) {
-    call(group);
+    call(group, two);
     if (group.rank() == 1) {
       const auto end = std::chrono::steady_clock::now() + milliseconds(1500);
       while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
     }
-    const std::string text = thrown_by([&] { call(group); });
+    const std::string text = thrown_by([&] { call(group, two); });
     CHECK(contains(text, "no sign of rank 1 on host1 for 1 s"), text);
-  }, {1, 1});
+  }, two);
 }
 
 }  // namespace autotune::test
