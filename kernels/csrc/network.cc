@@ -94,6 +94,12 @@ void Network::attach(Segment& segment) {
   }
 }
 
+void Network::detach() {
+  segment_ = nullptr;
+  for (int rank = 0; rank < n_ranks_; rank++)
+    if (remote(rank)) wire_->abandon(rank);  // the mirror goes
+}
+
 bool Network::answer() {
   has_answers_ = false;  // not while the wire hands packets over
   for (int rank = 0; rank < n_ranks_; rank++) {
@@ -307,8 +313,10 @@ void Network::begins(const Packet& packet, Peer& peer) {
 
 char* Network::room(const char* header, std::size_t header_bytes, std::size_t bytes) {
   Packet packet;
-  if (!read(header, header_bytes, packet) || packet.kind != Kind::Message || packet.in_line || !fits(packet, bytes))
-    return nullptr;
+  if (!read(header, header_bytes, packet)) return nullptr;
+  if (packet.kind == Kind::Piece && bytes <= kChannelPieceBytes)
+    return segment_->channel(static_cast<int>(packet.from), rank_).pieces[packet.word % kChannelSlots];
+  if (packet.kind != Kind::Message || packet.in_line || !fits(packet, bytes)) return nullptr;
   Peer& peer = peers_[packet.from];
   char* const mirror = segment_->outbox(static_cast<int>(packet.from), packet.half);
   const auto [place, upto] = place_of(packet, mirror, packet.place, packet.place + bytes);
@@ -383,7 +391,7 @@ bool Network::take_piece(const Packet& packet, const char* data, std::size_t byt
   ChannelHeader& header = channel.headers[slot];
   header.message_bytes.store(packet.total);
   header.what.store(packet.what);
-  if (bytes) std::memcpy(channel.pieces[slot], data, bytes);
+  if (bytes && data != channel.pieces[slot]) std::memcpy(channel.pieces[slot], data, bytes);  // else it arrived there
   header.word.store(packet.word);
   return true;
 }

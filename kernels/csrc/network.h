@@ -60,7 +60,7 @@ class Network final : private Wire::Taker {
 
   // From now on packets are written to the mirrors of this segment. Greets all.
   void attach(Segment& segment);
-  void detach() { segment_ = nullptr; }
+  void detach();
 
   // Takes and sends what is there; of what comes from others than `rank` perhaps nothing, unless it is -1. Returns whether
   // anything happened.

@@ -160,6 +160,8 @@ void SocketMeeting::accept_from(int listener) {
     SocketPlace from;
     from.length = sizeof from.address;
     const int fd = accept4(listener, reinterpret_cast<sockaddr*>(&from.address), &from.length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+      throw Failure("connections to ranks of other hosts: " + reason(errno), "raise the limit of open files: ulimit -n 65536");
     if (fd < 0) return;
     if (strangers_.size() == kMostStrangers) {
       refuse(strangers_.front());

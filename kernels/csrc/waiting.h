@@ -109,7 +109,12 @@ class Waiting {
   using Clock = std::chrono::steady_clock;
 
   void yield() const;
-  bool look_at_network(int source) { return network_->progress(network_->remote(source) ? source : -1); }
+  // What comes from other hosts while this rank waits for one of its own can wait a little; what it has not sent cannot.
+  bool look_at_network(int source) {
+    constexpr std::uint32_t kLooksBetween = 8;
+    if (network_->remote(source)) return network_->progress(source);
+    return (!network_->idle() || ++looks_aside_ % kLooksBetween == 0) && network_->progress();
+  }
   long yields_of_this_wait(int source);
   void learn(long turns, long yields);
   void start_of_sleep();
@@ -128,6 +133,7 @@ class Waiting {
   const WaitPolicy policy_;
   long yields_;           // before a sleep, as waits have gone lately
   std::uint32_t waits_ = 0;
+  std::uint32_t looks_aside_ = 0;
   std::function<void()> interrupted_;
   std::vector<int> pidfds_;  // by rank; -1 where the system cannot watch it
   bool barrier_;             // membarrier works here
