@@ -97,6 +97,16 @@ def test_every_collective_by_every_algorithm_matches_the_spec(
         check_alike(call, outputs)
 
 
+@pytest.mark.slow
+def test_messages_of_more_than_two_gibibytes(play: Play, tmp_path: Path) -> None:
+    large = {"do": "all_reduce", "count": 2**29 + 3, "segment_bytes": 1 << 20}
+    steps = [{"do": "join"}, large, {"do": "close"}]
+    played = play(Scene(per_host=(1, 1), steps=steps, timeout_s=60.0, within_s=240.0), tmp_path)
+    assert played.codes == [0, 0], played.said
+    for step in range(len(steps)):
+        assert set(played.errors(step)) == {"none"}, played.errors(step)
+
+
 def test_random_sums_have_the_same_bits_on_all_ranks_and_in_all_runs(play: Play, tmp_path: Path) -> None:
     per_host = (2, 1, 1)
     layout = layout_of(4, 0, host_of(per_host))

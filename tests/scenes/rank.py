@@ -77,9 +77,11 @@ class Actor:
             outputs.append(None if target is None else base64.b64encode(target.array.tobytes()).decode())
         return {"outputs": outputs}
 
-    def do_all_reduce(self, count: int = 8, algorithm: str = "ring", times: int = 1, note: str = "") -> Result:
+    def do_all_reduce(
+        self, count: int = 8, algorithm: str = "ring", times: int = 1, note: str = "", segment_bytes: int = 4096
+    ) -> Result:
         """The same call again and again; whether all results were right."""
-        config = Config(algorithm=algorithm, segment_bytes=4096)
+        config = Config(algorithm=algorithm, segment_bytes=segment_bytes)
         wanted = self.n_ranks * (self.n_ranks + 1) // 2
         for number in range(times):
             array = np.full(count, self.rank + 1, np.float32)
