@@ -30,11 +30,15 @@ bool SocketWire::open(int rank) const {
 }
 
 bool SocketWire::meet(std::chrono::milliseconds at_most) {
-  for (const auto& [rank, fd] : meeting_.step(at_most)) {
-    peers_[static_cast<std::size_t>(rank)].connection = std::make_unique<SocketConnection>(fd);
-    watch(rank, EPOLL_CTL_ADD, EPOLLIN);
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  while (missing() >= 0) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    for (const auto& [rank, fd] : meeting_.step(left)) {
+      peers_[static_cast<std::size_t>(rank)].connection = std::make_unique<SocketConnection>(fd);
+      watch(rank, EPOLL_CTL_ADD, EPOLLIN);
+    }
   }
-  if (missing() >= 0) return false;
   meeting_.finish();
   return true;
 }
