@@ -20,6 +20,7 @@ from pathlib import Path
 from . import settings as settings_module
 from .hccl.installed import torch_npu_fault
 from .runtime.host_tables import HostTable, tables_here
+from .runtime.network_facts import NetworkFacts, network_facts
 from .runtime.staleness import REMEDY, changes
 from .settings import Settings
 from .topology.devices import Cpu, Nic, RdmaPort
@@ -79,6 +80,7 @@ class Facts:
         tables: of all backends that have one, beside the shipped.
         fingerprint: of the topology.
         identity: kernel, CPU, libraries and drivers, as ``environment`` names them.
+        network: what would carry messages to ranks of other hosts; None where it was not tried (another root).
     """
 
     topology: Topology
@@ -95,6 +97,7 @@ class Facts:
     tables: tuple[HostTable, ...] = ()
     fingerprint: str = ""
     identity: Mapping[str, str] = field(default_factory=dict)
+    network: NetworkFacts | None = None
 
 
 def diagnose(root: str = "/", settings: Settings | None = None, n_ranks: int | None = None) -> list[Finding]:
@@ -148,6 +151,7 @@ def gather(
         tables=tables,
         fingerprint=here,
         identity=identity({name for table in tables for name in table.environment}, root),
+        network=network_facts(settings.network, settings.net_devices) if root == "/" else None,
     )
 
 
@@ -312,6 +316,21 @@ def _host_name(facts: Facts) -> Finding:
     )
 
 
+def _network(facts: Facts) -> Finding:
+    network = facts.network
+    if network is None:
+        return _ok("network between hosts", "not tried")
+    if network.problem is not None:
+        return _warning(
+            "network between hosts",
+            f"{network.problem.message}; runs on this host alone are not touched",
+            network.problem.remedy,
+        )
+    library = "" if network.library is None else f" {network.version} ({network.library})"
+    carrier = {"ucx": "UCX", "sockets": "TCP sockets"}[network.carrier or ""]
+    return _ok("network between hosts", f"{carrier}{library}, of {', '.join(network.devices)}")
+
+
 def _data_dir(facts: Facts) -> Finding:
     if facts.data_dir_fault is None:
         return _ok("data folder", str(facts.data_dir))
@@ -352,6 +371,7 @@ CHECKS: tuple[Callable[[Facts], Finding], ...] = (
     _open_files,
     _locked_memory,
     _host_name,
+    _network,
     _data_dir,
     _tables,
 )

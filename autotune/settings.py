@@ -84,6 +84,11 @@ SETTINGS: tuple[Setting, ...] = (
         summary="network interfaces between hosts, such as eth0 or mlx5_0:1, with commas between them",
         default="all but the loopback",
     ),
+    Setting(
+        name="AUTOTUNE_NETWORK",
+        summary="what carries messages between hosts: ucx, sockets, or auto: UCX where InfiniBand or RoCE is there",
+        default="auto",
+    ),
     Setting(name="RANK", summary="this process's rank, as torchrun sets it", default="none"),
     Setting(name="WORLD_SIZE", summary="number of ranks, as torchrun sets it", default="none"),
     Setting(name="LOCAL_RANK", summary="this process's rank on its host, as torchrun sets it", default="none"),
@@ -115,6 +120,7 @@ class Settings:
     local_rank: int | None = None
     rank_table: Path | None = None
     net_devices: str | None = None
+    network: str = "auto"
     n_local_ranks: int | None = None
     token: str | None = field(default=None, repr=False)
     secret: str | None = field(default=None, repr=False)
@@ -144,6 +150,9 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
     check = env.get("AUTOTUNE_CHECK") or "0"
     if check not in ("0", "1"):
         raise _unusable("AUTOTUNE_CHECK", check, "0 or 1")
+    network = env.get("AUTOTUNE_NETWORK") or "auto"
+    if network not in ("auto", "ucx", "sockets"):
+        raise _unusable("AUTOTUNE_NETWORK", network, "auto, ucx or sockets")
     return Settings(
         table=env.get("AUTOTUNE_TABLE") or None,
         db=env.get("AUTOTUNE_DB") or str(data_dir.absolute() / "trials.sqlite"),
@@ -160,6 +169,7 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
         n_ranks=_whole(env, "WORLD_SIZE"),
         local_rank=_whole(env, "LOCAL_RANK"),
         net_devices=env.get("AUTOTUNE_NET_DEVICES") or None,
+        network=network,
         n_local_ranks=_whole(env, "LOCAL_WORLD_SIZE"),
         token=check_token(env["AUTOTUNE_TOKEN"], "AUTOTUNE_TOKEN") if env.get("AUTOTUNE_TOKEN") else None,
         secret=check_token(env["AUTOTUNE_SECRET"], "AUTOTUNE_SECRET") if env.get("AUTOTUNE_SECRET") else None,

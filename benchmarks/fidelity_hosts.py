@@ -3,7 +3,7 @@
     python benchmarks/fidelity_hosts.py [--rounds 7] [--algorithms ring,tree] [--sizes 1MiB,4MiB] [--executor native]
 
 Four network namespaces with one shaped interface each (benchmarks/hosts), one rank in each: the portable executor over
-gloo's sockets, or with --executor native our own over UCX, in segments of 256 KiB. Every
+gloo's sockets, or with --executor native our own (AUTOTUNE_NETWORK=ucx: over UCX), in segments of 256 KiB. Every
 algorithm's all_reduce (float32) runs over each size in interleaved rounds, shuffled anew in each; a sample is the mean
 of calls back to back for about 150 ms, after some that are not timed: they empty the interfaces' token buckets, and
 bring connections that rested, whose window TCP has taken back (RFC 2861), up to their rate. About three minutes.

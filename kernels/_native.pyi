@@ -7,18 +7,28 @@ import numpy.typing
 
 
 class Network:
-    """One rank's connections to ranks of other hosts, by UCX."""
+    """One rank's connections to ranks of other hosts."""
 
-    def __init__(self, libraries: Sequence[str], devices: str, rank: int, n_ranks: int) -> None: ...
+    @staticmethod
+    def ucx(libraries: Sequence[str], devices: str, rank: int, n_ranks: int) -> Network: ...
+
+    @staticmethod
+    def sockets(devices: str, rank: int, n_ranks: int) -> Network: ...
 
     @property
     def address(self) -> bytes: ...
 
     @property
-    def library(self) -> str: ...
+    def name(self) -> str:
+        """ucx or sockets."""
 
     @property
-    def version(self) -> str: ...
+    def library(self) -> str:
+        """UCX's path, or empty."""
+
+    @property
+    def version(self) -> str:
+        """UCX's, or empty."""
 
     @property
     def rank(self) -> int: ...
@@ -29,6 +39,18 @@ class Network:
     def connect(self, host_of: Sequence[int], host_names: Sequence[str], addresses: Sequence[bytes], greetings_out: Sequence[bytes], greetings_in: Sequence[bytes]) -> None:
         """
         By rank: its host, its address, 32 bytes of proof and 8 of token to send and to expect.
+        """
+
+    def meet(self, at_most_s: float) -> bool:
+        """Goes on connecting; whether all are connected."""
+
+    def missing(self) -> str:
+        """What keeps it from being connected, for people; empty if nothing does."""
+
+    @property
+    def last_refused(self) -> str:
+        """
+        Where the last stranger came from whose connection was closed, or empty.
         """
 
     def transports(self, rank: int) -> list[str]:

@@ -168,6 +168,7 @@ def _values_in_force(found: Settings) -> dict[str, str | None]:
         "AUTOTUNE_FINGERPRINT": found.plugin_fingerprint,
         "AUTOTUNE_MPI": None if found.mpi is None else str(found.mpi),
         "AUTOTUNE_NET_DEVICES": found.net_devices,
+        "AUTOTUNE_NETWORK": found.network,
         "AUTOTUNE_DATA_DIR": str(found.data_dir),
         "AUTOTUNE_CACHE_DIR": str(found.cache_dir),
         "AUTOTUNE_RUNTIME_DIR": str(found.runtime_dir),

@@ -37,7 +37,7 @@ def communicator(
     """Join a group of processes; every rank calls it, and leaves with ``close()`` or ``with``.
 
     Ranks on several hosts, as torchrun starts them (LOCAL_WORLD_SIZE below WORLD_SIZE), meet at MASTER_ADDR and
-    MASTER_PORT; that needs torch, and UCX.
+    MASTER_PORT; that needs torch.
 
     Args:
         rank: None for the environment's RANK.

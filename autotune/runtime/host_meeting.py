@@ -29,7 +29,7 @@ class Met:
 
 
 def note_of(rank: int, n_ranks: int, place: Whereabouts, agree: dict[str, str], address: bytes) -> dict[str, object]:
-    """What a rank says of itself; `address` is UCX's."""
+    """What a rank says of itself; `address` is its network's."""
     return {
         "rank": rank,
         "n_ranks": n_ranks,

@@ -3,19 +3,21 @@
 In:  a store that all ranks reach, a rank. Out: a Communicator over all of them, or one error that all ranks raise.
 May not touch: how ranks were started, the environment (settings reads it). The kernels load in the function.
 
-1. Every rank writes a signed note: who and where it is, UCX's address, what must agree, or why it cannot take part.
+1. Every rank writes a signed note: who and where it is, its address, what must agree, or why it cannot take part.
 2. Rank 0 reads all, compares, and answers all with the table and everybody's note, or with the error.
 3. Every rank connects to the ranks of other hosts, meets those of its own (rendezvous.py), and says how that went;
    rank 0 answers again. So whatever keeps one rank from joining is an error on all.
-4. The first packet on each connection proves the secret; until then a peer does not count (kernels/csrc/network.h).
+4. What comes first on each connection proves the secret; until then a peer does not count (kernels/csrc/network.h).
 
 What stays open: notes and packets are authenticated, not encrypted. Who can read the network can read the data and the
 8 bytes with which later packets are told from strangers'; who can read the store can read a secret that is told on it
-(AUTOTUNE_SECRET keeps it off the store). UCX's own listeners take connections from anybody.
+(AUTOTUNE_SECRET keeps it off the store). Sockets take the first connection that proves the secret, and listen no longer
+than until all are connected; UCX's own listeners take connections from anybody, at any time.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import Counter
@@ -30,7 +32,7 @@ from .arguments import error_budget
 from .board import Board, KeyValueStore
 from .brought import BroughtTable, brought_table
 from .host_meeting import excuse, meet_on_board, note_of, ready_together
-from .interfaces import chosen_devices
+from .interfaces import chosen_carrier, chosen_devices
 from .rendezvous import meet
 from .selector import Selector
 from .whereabouts import host_numbers, whereabouts
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["KeyValueStore", "join_hosts"]
 
 _TOKEN_BYTES = 8
+_log = logging.getLogger(__name__)
 _groups: Counter[str] = Counter()  # made by this process, by name: keys of a store are not used twice
 
 
@@ -71,7 +74,7 @@ def join_hosts(
         CommunicatorError: a rank is missing, differs, cannot use the network, or does not know the run's secret. The
             same on all ranks that can be told.
     """
-    from ..kernels.network import connection
+    from ..kernels import network as networks
 
     settings = read() if settings is None else settings
     timeout_s = settings.timeout_s if timeout_s is None else timeout_s
@@ -88,7 +91,9 @@ def join_hosts(
     try:
         if mine.failure is not None:
             raise mine.failure
-        network = connection(rank, n_ranks, chosen_devices(settings.net_devices))
+        devices = chosen_devices(settings.net_devices)
+        network = networks.connection(rank, n_ranks, devices, chosen_carrier(settings.network, devices))
+        agree["AUTOTUNE_NETWORK"] = network.name
         note = note_of(rank, n_ranks, place, agree, network.address)
     except AutotuneError as err:
         note = excuse(err, place)
@@ -99,15 +104,17 @@ def join_hosts(
     try:
         try:
             network.connect(list(host_of), list(names), met.addresses, *_greetings(board, met.run, rank, n_ranks))
+            networks.meet(network, timeout_s)
+            if network.refused:
+                strangers = f"{network.refused} connections were closed that did not prove the run's secret"
+                _log.warning("rank %d: %s, the last from %s", rank, strangers, network.last_refused)
             fd = _segment(met.run, rank, host_of, settings, timeout_s)
             note = {"rank": rank}
         except AutotuneError as err:
             note = excuse(err, place)
         ready_together(board, rank, n_ranks, note, timeout_s)
-        from ..kernels.network import Hosts
-
         same_machine = [p for p in met.places if p.machine == place.machine]
-        hosts = Hosts(network=network, host_of=host_of, host_names=names, n_neighbours=len(same_machine))
+        hosts = networks.Hosts(network=network, host_of=host_of, host_names=names, n_neighbours=len(same_machine))
         n_cores = len({core for p in same_machine for core in p.cores})
         return _communicator(fd, rank, n_ranks, hosts, n_cores, met.table_text, max_error, settings, timeout_s)
     finally:

@@ -1,6 +1,7 @@
 """What the network between hosts would be made of, and is made of in a group: for `doctor` and for people.
 
-In:  AUTOTUNE_NET_DEVICES; a group that has been made. Out: UCX's library and version, interfaces, transports by pair.
+In:  AUTOTUNE_NETWORK, AUTOTUNE_NET_DEVICES; a group that has been made. Out: what carries messages, UCX's library and
+version, interfaces, transports by pair.
 May not touch: connections. UCX is loaded in the function.
 """
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AutotuneError
 from ..types import Config
-from .interfaces import chosen_devices, devices
+from .interfaces import chosen_carrier, chosen_devices, devices
 
 if TYPE_CHECKING:
     from ..kernels import Communicator
@@ -26,38 +27,44 @@ class NetworkFacts:
     """What this host has for groups over several hosts.
 
     Args:
-        library: path of libucp; None where there is none, or it cannot be used.
+        carrier: ``sockets`` or ``ucx``; None where neither can be used.
+        library: path of libucp; None where it is not used.
         version: UCX's, such as ``1.18.0``.
         devices: interfaces that AUTOTUNE_NET_DEVICES may name.
         problem: why ranks of this host cannot take part; None if they can.
     """
 
+    carrier: str | None
     library: str | None
     version: str | None
     devices: tuple[str, ...]
     problem: AutotuneError | None = None
 
 
-def network_facts(net_devices: str | None) -> NetworkFacts:
+def network_facts(setting: str, net_devices: str | None) -> NetworkFacts:
     """This host's.
 
     Args:
+        setting: AUTOTUNE_NETWORK.
         net_devices: AUTOTUNE_NET_DEVICES; None if it is not set.
     """
     from ..kernels.network import connection
 
     there = devices()
     try:
-        network = connection(0, 1, chosen_devices(net_devices))
+        chosen = chosen_devices(net_devices)
+        network = connection(0, 1, chosen, chosen_carrier(setting, chosen))
     except AutotuneError as err:
-        return NetworkFacts(library=None, version=None, devices=there, problem=err)
-    return NetworkFacts(library=network.library, version=network.version, devices=there)
+        return NetworkFacts(carrier=None, library=None, version=None, devices=there, problem=err)
+    return NetworkFacts(
+        carrier=network.name, library=network.library or None, version=network.version or None, devices=there
+    )
 
 
 def pair_transports(comm: Communicator) -> dict[tuple[int, int], tuple[str, ...]]:
     """What carries each pair's messages, by (lower, higher rank); every rank of the group calls it.
 
-    ``shared memory`` inside a host; else as UCX says it, such as ``tcp/eth0``, seen from the lower rank.
+    ``shared memory`` inside a host; else what `Hosts.transports` says, seen from the lower rank.
     """
     mine = {} if comm.hosts is None else comm.hosts.transports()
     listed = [list(mine.get(other, ("shared memory",))) for other in range(comm.n_ranks)]

@@ -26,7 +26,7 @@ def main(address: str, cores_text: str) -> None:
         link.connect(b"\0" + address.encode())
         hosts = comm.hosts
         assert hosts is not None
-        answer = f"hello {rank} {os.getpid()} autotune native, UCX {hosts.network.version}"
+        answer = f"hello {rank} {os.getpid()} autotune native, {hosts.network.name}"
         sampler = Sampler(comm, PrivateBuffers())
         while True:
             link.sendall(answer.encode() + b"\n")

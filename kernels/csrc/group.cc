@@ -31,14 +31,16 @@ constexpr std::size_t kRotationBytes = 1 << 20;
 constexpr std::size_t kTakenBackBytes = 2 << 10;
 alignas(64) thread_local char tile_memory[kTileBytes];
 
-// However a call ends, nothing that arrives afterwards is written to its caller's buffers.
-struct LandingsEnd {
-  explicit LandingsEnd(Network* network) : network_(network) {}
-  ~LandingsEnd() {
-    if (network_) network_->forget_landings();
+// However a call ends, nothing that arrives afterwards is written to its caller's buffers, and nothing is sent from them.
+struct BuffersEnd {
+  explicit BuffersEnd(Network* network) : network_(network) {}
+  ~BuffersEnd() {
+    if (!network_) return;
+    network_->forget_landings();
+    if (!network_->idle()) network_->drop_unsent();
   }
-  LandingsEnd(const LandingsEnd&) = delete;
-  LandingsEnd& operator=(const LandingsEnd&) = delete;
+  BuffersEnd(const BuffersEnd&) = delete;
+  BuffersEnd& operator=(const BuffersEnd&) = delete;
 
  private:
   Network* const network_;
@@ -95,7 +97,7 @@ void Group::leave() {
 
 void Group::run(const Call& call, const void* input, void* output, const Splits* splits, void* residual) {
   const OneAtATime guard(busy_);
-  const LandingsEnd landings_end(network_.get());
+  const BuffersEnd buffers_end(network_.get());
   const Program& program = *call.program;
   Places shared{};
   const Places* where = nullptr;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "failure.h"
+#include "same_secret.h"
 
 namespace autotune {
 namespace {
@@ -17,12 +18,6 @@ constexpr std::size_t kWords = sizeof(CallRecord::tag) + 11 * sizeof(Word);  // 
 constexpr std::uint64_t kRecordsBack = kHistory - 4;
 constexpr auto kFarewell = std::chrono::milliseconds(2000);
 constexpr auto kSpread = std::chrono::milliseconds(1000);
-
-bool same_secret(const char* a, const char* b, std::size_t bytes) {
-  unsigned char differing = 0;  // takes equally long wherever they differ
-  for (std::size_t i = 0; i < bytes; i++) differing |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return differing == 0;
-}
 
 }  // namespace
 
@@ -41,10 +36,10 @@ struct Network::Packet {
   std::uint8_t pad[3] = {};
 };
 
-Network::Network(const std::vector<std::string>& libraries, const std::string& devices, int rank, int n_ranks)
+Network::Network(std::unique_ptr<Wire> wire, int rank, int n_ranks)
     : rank_(rank),
       n_ranks_(n_ranks),
-      wire_(libraries, devices, n_ranks),
+      wire_(std::move(wire)),
       remote_(static_cast<std::size_t>(n_ranks), false),
       peers_(static_cast<std::size_t>(n_ranks)) {
   if (rank < 0 || rank >= n_ranks)
@@ -74,11 +69,14 @@ void Network::connect(Neighbours neighbours) {
     peer.arriving.resize(2 * kSlots);
     peer.arrived.resize(2 * kSlots);
     remote_[rank] = true;
-    wire_.connect(static_cast<int>(rank), neighbours_.addresses[rank]);
+    wire_->connect(static_cast<int>(rank), neighbours_.addresses[rank], out.substr(0, kProofBytes), in.substr(0, kProofBytes));
   }
-  wire_.on_packet([this](const char* header, std::size_t header_bytes, const char* data, std::size_t bytes) {
-    take(header, header_bytes, data, bytes);
-  });
+  wire_->deliver_to(this);
+}
+
+std::string Network::missing() const {
+  const int rank = wire_->missing();
+  return rank < 0 ? "" : "no connection to " + name_of(rank) + ": " + wire_->why_missing(rank);
 }
 
 std::string Network::name_of(int rank) const {
@@ -96,10 +94,14 @@ void Network::attach(Segment& segment) {
   }
 }
 
-bool Network::progress() {
-  bool busy = wire_.progress();
-  if (!has_answers_) return busy;
-  has_answers_ = false;  // not while UCX hands packets over
+void Network::detach() {
+  segment_ = nullptr;
+  for (int rank = 0; rank < n_ranks_; rank++)
+    if (remote(rank)) wire_->abandon(rank);  // the mirror goes
+}
+
+bool Network::answer() {
+  has_answers_ = false;  // not while the wire hands packets over
   for (int rank = 0; rank < n_ranks_; rank++) {
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     if (peer.owed) {
@@ -119,7 +121,7 @@ bool Network::progress() {
 
 int Network::busy_with() const {
   for (int rank = 0; rank < n_ranks_; rank++)
-    if (wire_.pending(rank)) return rank;
+    if (wire_->pending(rank)) return rank;
   return -1;
 }
 
@@ -141,7 +143,7 @@ void Network::send(int rank, Packet& packet, const void* data, std::size_t bytes
     packet.records = 0;
   }
   std::memcpy(header, &packet, sizeof packet);
-  wire_.send(rank, header, length, data, bytes);
+  wire_->send(rank, header, length, data, bytes);
 }
 
 void Network::post(int reader, const Message& message, const std::vector<Stretch>& stretches) {
@@ -152,12 +154,12 @@ void Network::post(int reader, const Message& message, const std::vector<Stretch
   packet.slot = static_cast<std::uint8_t>(message.slot);
   packet.in_line = message.in_line;
   for (const Stretch& stretch : stretches) packet.total += stretch.bytes;
-  const std::size_t base = message.in_line ? 0 : message.place;
+  const std::size_t base = message.in_line ? 0 : message.place, most = wire_->most_bytes();
   bool sent = false;
   for (const Stretch& stretch : stretches)
-    for (std::size_t at = 0; at < stretch.bytes; at += Wire::most_bytes(), sent = true) {
+    for (std::size_t at = 0; at < stretch.bytes; at += most, sent = true) {
       packet.place = base + stretch.start + at;
-      send(reader, packet, stretch.data + at, std::min(Wire::most_bytes(), stretch.bytes - at));
+      send(reader, packet, stretch.data + at, std::min(most, stretch.bytes - at));
     }
   if (!sent) send(reader, packet, nullptr, 0);
 }
@@ -217,37 +219,41 @@ void Network::tell_everyone(Packet packet, const std::string& text, std::chrono:
   const auto deadline = std::chrono::steady_clock::now() + at_most;
   const auto deaf = [&] {
     for (int rank = 0; rank < n_ranks_; rank++)
-      if (remote(rank) && !peers_[static_cast<std::size_t>(rank)].heard && !wire_.lost(rank) &&
+      if (remote(rank) && !peers_[static_cast<std::size_t>(rank)].heard && !wire_->lost(rank) &&
           segment_->line(rank).presence.load() == static_cast<std::uint32_t>(Presence::Joined))
         return true;
-    return wire_.pending() != 0;
+    return wire_->pending() != 0;
   };
   while (deaf() && std::chrono::steady_clock::now() < deadline)
-    if (!progress()) wire_.sleep(std::chrono::milliseconds(10));
+    if (!progress()) wire_->sleep(std::chrono::milliseconds(10));
 }
 
 int Network::lost() const {
   for (int rank = 0; rank < n_ranks_; rank++)
-    if (remote(rank) && wire_.lost(rank) &&
+    if (remote(rank) && wire_->lost(rank) &&
         segment_->line(rank).presence.load() != static_cast<std::uint32_t>(Presence::Left))
       return rank;
   return -1;
 }
 
 // What arrives may be from anybody: nothing is believed that is not checked here.
+bool Network::read(const char* header, std::size_t header_bytes, Packet& packet) const {
+  if (!segment_ || header_bytes < sizeof packet) return false;
+  std::memcpy(&packet, header, sizeof packet);
+  if (packet.from >= static_cast<std::uint32_t>(n_ranks_) || !remote(static_cast<int>(packet.from))) return false;
+  const std::uint64_t& token = peers_[packet.from].token_in;
+  return same_secret(reinterpret_cast<const char*>(&packet.token), reinterpret_cast<const char*>(&token), kTokenBytes) &&
+         static_cast<std::uint8_t>(packet.kind) < kKinds && packet.records <= kRecordsBack &&
+         header_bytes == sizeof packet + packet.records * kWords;
+}
+
 void Network::take(const char* header, std::size_t header_bytes, const char* data, std::size_t bytes) {
   Packet packet;
   const auto refuse = [&] { refused_++; };
-  if (!segment_ || header_bytes < sizeof packet) return refuse();
-  std::memcpy(&packet, header, sizeof packet);
-  if (packet.from >= static_cast<std::uint32_t>(n_ranks_) || !remote(static_cast<int>(packet.from))) return refuse();
+  if (!read(header, header_bytes, packet)) return refuse();
   const int from = static_cast<int>(packet.from);
   Peer& peer = peers_[packet.from];
-  if (!same_secret(reinterpret_cast<const char*>(&packet.token), reinterpret_cast<const char*>(&peer.token_in), kTokenBytes))
-    return refuse();
-  if (static_cast<std::uint8_t>(packet.kind) >= kKinds || packet.records > kRecordsBack ||
-      header_bytes != sizeof packet + packet.records * kWords)
-    return refuse();
+  peer.lands = false;
   RankLine& line = segment_->line(from);
   for (std::size_t i = 0; i < packet.records; i++) take_record(header + sizeof packet + i * kWords, from);
   if (line.clock.load() < packet.clock) line.clock.store(packet.clock);
@@ -294,18 +300,43 @@ void Network::take_record(const char* record, int from) {
   std::memcpy(static_cast<void*>(&place), record, kWords);
 }
 
+bool Network::fits(const Packet& packet, std::size_t bytes) const {
+  const std::size_t space = packet.in_line ? kInlineBytes : segment_->half_bytes();
+  return packet.half <= 1 && packet.slot < kSlots && packet.place <= space && bytes <= space - packet.place;
+}
+
+// Some of this message is here from now on.
+void Network::begins(const Packet& packet, Peer& peer) {
+  const std::size_t slot = packet.half * static_cast<std::size_t>(kSlots) + packet.slot;
+  if (peer.arriving[slot] != packet.word) peer.arriving[slot] = packet.word, peer.arrived[slot] = 0;
+}
+
+char* Network::room(const char* header, std::size_t header_bytes, std::size_t bytes) {
+  Packet packet;
+  if (!read(header, header_bytes, packet)) return nullptr;
+  if (packet.kind == Kind::Piece && bytes <= kChannelPieceBytes)
+    return segment_->channel(static_cast<int>(packet.from), rank_).pieces[packet.word % kChannelSlots];
+  if (packet.kind != Kind::Message || packet.in_line || !fits(packet, bytes)) return nullptr;
+  Peer& peer = peers_[packet.from];
+  char* const mirror = segment_->outbox(static_cast<int>(packet.from), packet.half);
+  const auto [place, upto] = place_of(packet, mirror, packet.place, packet.place + bytes);
+  if (upto != packet.place + bytes) return nullptr;
+  begins(packet, peer);
+  peer.lands = place != mirror + packet.place;
+  return place;
+}
+
 bool Network::take_message(const Packet& packet, Peer& peer, const char* data, std::size_t bytes) {
+  if (!fits(packet, bytes)) return false;
   const int from = static_cast<int>(packet.from);
-  const std::size_t room = packet.in_line ? kInlineBytes : segment_->half_bytes();
-  if (packet.half > 1 || packet.slot >= kSlots || packet.place > room || bytes > room - packet.place) return false;
   Header& header = segment_->headers(from, packet.half)[packet.slot];
+  begins(packet, peer);
   if (packet.in_line) {
     if (bytes) std::memcpy(header.payload + packet.place, data, bytes);
   } else {
     store(packet, segment_->outbox(from, packet.half), data, bytes);
   }
   const std::size_t slot = packet.half * static_cast<std::size_t>(kSlots) + packet.slot;
-  if (peer.arriving[slot] != packet.word) peer.arriving[slot] = packet.word, peer.arrived[slot] = 0;
   peer.arrived[slot] += bytes;
   if (peer.arrived[slot] >= packet.total) header.word.store(packet.word);
   return true;
@@ -319,26 +350,36 @@ bool Network::land(int from, int half, std::size_t slot, std::uint64_t word, std
   return true;
 }
 
-// What has a landing goes there, the rest to the mirror.
+void Network::end_landings() {
+  landings_.clear();
+  for (int rank = 0; rank < n_ranks_; rank++) {
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (!peer.lands) continue;
+    peer.lands = false;
+    wire_->abandon(rank);  // the call has failed
+  }
+}
+
+void Network::drop_unsent() { wire_->drop_unsent("a call failed before all was sent"); }
+
+// Where byte `at` of a packet goes, and up to which byte what follows goes there, too: to a landing, or to the mirror.
+std::pair<char*, std::size_t> Network::place_of(const Packet& packet, char* mirror, std::size_t at, std::size_t end) const {
+  for (const Landing& landing : landings_) {
+    if (landing.word != packet.word || landing.from != static_cast<int>(packet.from) || landing.half != packet.half ||
+        landing.slot != packet.slot || landing.end <= at || landing.start >= end)
+      continue;
+    if (landing.start <= at) return {landing.to + (at - landing.start), std::min(end, landing.end)};
+    end = landing.start;  // first what lies before it
+  }
+  return {mirror + at, end};
+}
+
 void Network::store(const Packet& packet, char* mirror, const char* data, std::size_t bytes) {
   const std::size_t end = packet.place + bytes;
-  std::size_t at = packet.place;
-  while (at < end) {
-    std::size_t upto = end;
-    char* to = mirror + at;
-    for (const Landing& landing : landings_) {
-      if (landing.word != packet.word || landing.from != static_cast<int>(packet.from) || landing.half != packet.half ||
-          landing.slot != packet.slot || landing.end <= at || landing.start >= upto)
-        continue;
-      if (landing.start > at) {
-        upto = landing.start;  // first what lies before it
-      } else {
-        to = landing.to + (at - landing.start);
-        upto = std::min(end, landing.end);
-        break;
-      }
-    }
-    std::memcpy(to, data + (at - packet.place), upto - at);
+  for (std::size_t at = packet.place; at < end;) {
+    const auto [to, upto] = place_of(packet, mirror, at, end);
+    const char* const from = data + (at - packet.place);
+    if (to != from) std::memcpy(to, from, upto - at);  // else it arrived there
     at = upto;
   }
 }
@@ -350,7 +391,7 @@ bool Network::take_piece(const Packet& packet, const char* data, std::size_t byt
   ChannelHeader& header = channel.headers[slot];
   header.message_bytes.store(packet.total);
   header.what.store(packet.what);
-  if (bytes) std::memcpy(channel.pieces[slot], data, bytes);
+  if (bytes && data != channel.pieces[slot]) std::memcpy(channel.pieces[slot], data, bytes);  // else it arrived there
   header.word.store(packet.word);
   return true;
 }

@@ -19,10 +19,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "segment.h"
-#include "ucx_wire.h"
+#include "wire.h"
 
 namespace autotune {
 
@@ -38,15 +39,17 @@ struct Neighbours {
   std::vector<std::string> greetings_out, greetings_in;  // what this rank says first, and what it must hear
 };
 
-class Network {
+class Network final : private Wire::Taker {
  public:
-  Network(const std::vector<std::string>& libraries, const std::string& devices, int rank, int n_ranks);
+  Network(std::unique_ptr<Wire> wire, int rank, int n_ranks);
 
-  std::string address() const { return wire_.address(); }
-  const ucx::Library& library() const { return wire_.library(); }
-  std::vector<std::string> transports(int rank) const { return wire_.transports(rank); }
-  // Says who the others are, and connects to those of other hosts. Once, before a group uses it. Throws Failure.
+  const Wire& wire() const { return *wire_; }
+  // Says who the others are, and begins to connect to those of other hosts. Once, before a group uses it. Throws Failure.
   void connect(Neighbours neighbours);
+  // Goes on connecting for so long at most; returns whether all are connected, as far as the wire can know.
+  bool meet(std::chrono::milliseconds at_most) { return wire_->meet(at_most); }
+  // What keeps it from being connected, for people; "" if nothing does.
+  std::string missing() const;
   // "rank 3 on hostb".
   std::string name_of(int rank) const;
 
@@ -57,12 +60,16 @@ class Network {
 
   // From now on packets are written to the mirrors of this segment. Greets all.
   void attach(Segment& segment);
-  void detach() { segment_ = nullptr; }
+  void detach();
 
-  // Takes and sends what is there. Returns whether anything happened.
-  bool progress();
-  void sleep(std::chrono::milliseconds at_most) { wire_.sleep(at_most); }
-  bool idle() const { return wire_.pending() == 0; }
+  // Takes and sends what is there; of what comes from others than `rank` perhaps nothing, unless it is -1. Returns whether
+  // anything happened.
+  bool progress(int rank = -1) {
+    const bool busy = wire_->progress(rank);
+    return has_answers_ ? answer() : busy;
+  }
+  void sleep(std::chrono::milliseconds at_most) { wire_->sleep(at_most); }
+  bool idle() const { return wire_->pending() == 0; }
   // A rank whose connection still holds data of this one; -1 for none.
   int busy_with() const;
 
@@ -86,7 +93,11 @@ class Network {
   // instead of the mirror. Returns false if some of the message is here already; then all of it is in the mirror. Until
   // forget_landings().
   bool land(int from, int half, std::size_t slot, std::uint64_t word, std::size_t start, std::size_t bytes, char* to);
-  void forget_landings() { landings_.clear(); }
+  void forget_landings() {
+    if (!landings_.empty()) [[unlikely]] end_landings();
+  }
+  // A call has failed: nothing of its caller's buffers is read any more. Peers that were to get some are lost.
+  void drop_unsent();
   // This rank's clock, for one that waits for it.
   void tell_clock(int rank);
   // This rank's clock and record, and please yours.
@@ -104,8 +115,8 @@ class Network {
 
   // The first rank that is lost without having left; -1 for none. And why.
   int lost() const;
-  const std::string& why_lost(int rank) const { return wire_.why_lost(rank); }
-  std::uint64_t refused() const { return refused_; }
+  const std::string& why_lost(int rank) const { return wire_->why_lost(rank); }
+  std::uint64_t refused() const { return refused_ + wire_->refused(); }
 
  private:
   struct Packet;
@@ -117,18 +128,26 @@ class Network {
     bool heard = false;      // it has this rank's report or farewell
     std::vector<std::uint64_t> arriving;  // by half and slot: the message that is arriving
     std::vector<std::size_t> arrived;     // and how many bytes of it have
+    bool lands = false;                   // the packet that is arriving has its room in a landing
   };
   void send(int rank, Packet& packet, const void* data, std::size_t bytes);
-  void take(const char* header, std::size_t header_bytes, const char* data, std::size_t bytes);
+  bool answer();
+  bool read(const char* header, std::size_t header_bytes, Packet& packet) const;
+  bool fits(const Packet& packet, std::size_t bytes) const;
+  char* room(const char* header, std::size_t header_bytes, std::size_t bytes) override;
+  void take(const char* header, std::size_t header_bytes, const char* data, std::size_t bytes) override;
   void take_record(const char* record, int from);
+  void begins(const Packet& packet, Peer& peer);
+  std::pair<char*, std::size_t> place_of(const Packet& packet, char* mirror, std::size_t at, std::size_t end) const;
   void store(const Packet& packet, char* mirror, const char* data, std::size_t bytes);
+  void end_landings();
   bool take_message(const Packet& packet, Peer& peer, const char* data, std::size_t bytes);
   bool take_piece(const Packet& packet, const char* data, std::size_t bytes);
   void tell_everyone(Packet packet, const std::string& text, std::chrono::milliseconds at_most);
 
   const int rank_;
   const int n_ranks_;
-  Wire wire_;
+  const std::unique_ptr<Wire> wire_;
   Neighbours neighbours_;
   std::vector<bool> remote_;
   std::vector<Peer> peers_;

@@ -28,19 +28,19 @@ constexpr const char* kSettings[][2] = {{"TLS", "^shm,cuda,rocm,ze,gaudi"},
 
 }  // namespace
 
-void Wire::check(ucx::Status status, const char* what) const {
+void UcxWire::check(ucx::Status status, const char* what) const {
   if (status != ucx::kOk)
     throw Failure(std::string("UCX ") + ucx_.version + ": " + what + ": " + ucx_.status_string(status), kRemedy);
 }
 
-void Wire::set(ucx::Config* config, const char* name, const char* value) const {
+void UcxWire::set(ucx::Config* config, const char* name, const char* value) const {
   if (std::getenv((std::string("UCX_") + name).c_str())) return;
   check(ucx_.config_modify(config, name, value), name);
 }
 
-Wire::Wire(const std::vector<std::string>& libraries, const std::string& devices, int n_ranks)
-    : ucx_(ucx::Library::load(libraries)), peers_(static_cast<std::size_t>(n_ranks)) {
-  for (Peer& peer : peers_) peer.wire = this;
+UcxWire::UcxWire(const std::vector<std::string>& libraries, const std::string& devices, int n_ranks)
+    : Wire(n_ranks), ucx_(ucx::Library::load(libraries)), peers_(static_cast<std::size_t>(n_ranks)) {
+  for (int rank = 0; rank < n_ranks; rank++) peers_[static_cast<std::size_t>(rank)] = {this, rank, nullptr};
   ucx::Config* config = nullptr;
   check(ucx_.config_read(nullptr, nullptr, &config), "reading the settings");
   try {
@@ -77,15 +77,15 @@ Wire::Wire(const std::vector<std::string>& libraries, const std::string& devices
   }
 }
 
-Wire::~Wire() {
-  handler_ = nullptr;  // what it would write to may be gone
+UcxWire::~UcxWire() {
+  deliver_to(nullptr);  // what it would write to may be gone
   for (Peer& peer : peers_) close(peer);
-  for (int turn = 0; !closing_.empty() && turn < 10'000; turn++) progress();
+  for (int turn = 0; !closing_.empty() && turn < 10'000; turn++) UcxWire::progress(-1);
   ucx_.worker_destroy(worker_);
   ucx_.cleanup(context_);
 }
 
-std::string Wire::address() const {
+std::string UcxWire::address() const {
   ucx::Address* address = nullptr;
   std::size_t length = 0;
   check(ucx_.worker_get_address(worker_, &address, &length), "asking for this rank's address");
@@ -94,7 +94,8 @@ std::string Wire::address() const {
   return bytes;
 }
 
-void Wire::connect(int rank, const std::string& address) {
+// The proofs are told by packets (network.h): UCX does not say who connects.
+void UcxWire::connect(int rank, const std::string& address, const std::string&, const std::string&) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   ucx::EndpointParams params{};
   params.field_mask = ucx::kEndpointAddress | ucx::kEndpointErrorMode | ucx::kEndpointErrorHandler;
@@ -109,7 +110,7 @@ void Wire::connect(int rank, const std::string& address) {
                   kRemedy);
 }
 
-std::vector<std::string> Wire::transports(int rank) const {
+std::vector<std::string> UcxWire::transports(int rank) const {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (!peer.endpoint) return {};
   ucx::TransportEntry entries[8]{};
@@ -123,9 +124,9 @@ std::vector<std::string> Wire::transports(int rank) const {
   return found;
 }
 
-void Wire::send(int rank, const void* header, std::size_t header_bytes, const void* data, std::size_t bytes) {
+void UcxWire::send(int rank, const void* header, std::size_t header_bytes, const void* data, std::size_t bytes) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  if (!peer.endpoint || !peer.lost.empty()) return;
+  if (!peer.endpoint || lost(rank)) return;
   ucx::RequestParams params{};
   params.mask = ucx::kRequestCallback | ucx::kRequestUserData | ucx::kRequestFlags;
   params.flags = ucx::kSendCopyHeader | ucx::kSendEager;
@@ -135,46 +136,42 @@ void Wire::send(int rank, const void* header, std::size_t header_bytes, const vo
   if (ucx::is_error(request)) {
     give_up(rank, ucx_.status_string(ucx::status_of(request)));
   } else if (request) {
-    peer.pending++;
-    pending_++;
+    add_pending(rank, 1);
   }
 }
 
-void Wire::on_sent(void* request, ucx::Status, void* argument) {
+void UcxWire::on_sent(void* request, ucx::Status, void* argument) {
   Peer& peer = *static_cast<Peer*>(argument);  // how it ended is told by on_error
-  peer.pending--;
-  peer.wire->pending_--;
+  peer.wire->add_pending(peer.rank, -1);
   peer.wire->ucx_.request_free(request);
 }
 
-void Wire::on_error(void* argument, ucx::Endpoint*, ucx::Status status) {
+void UcxWire::on_error(void* argument, ucx::Endpoint*, ucx::Status status) {
   Peer& peer = *static_cast<Peer*>(argument);
-  if (peer.lost.empty()) peer.lost = peer.wire->ucx_.status_string(status);
-  peer.wire->any_lost_ = true;
+  peer.wire->give_up(peer.rank, peer.wire->ucx_.status_string(status));
 }
 
-void Wire::give_up(int rank, const std::string& why) {
-  Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  if (peer.lost.empty()) peer.lost = why;
+void UcxWire::give_up(int rank, const std::string& why) {
+  note_lost(rank, why);
   any_lost_ = true;
 }
 
-ucx::Status Wire::on_message(void* self, const void* header, std::size_t header_length, void* data, std::size_t length,
-                             const ucx::ReceiveParams* params) {
-  const Wire& wire = *static_cast<Wire*>(self);
+ucx::Status UcxWire::on_message(void* self, const void* header, std::size_t header_length, void* data, std::size_t length,
+                                const ucx::ReceiveParams* params) {
+  const UcxWire& wire = *static_cast<UcxWire*>(self);
   // Nobody of ours asks before it sends, so this is somebody else, who is not answered.
   if (params->attributes & ucx::kReceivedRendezvous) return ucx::kOk;
-  if (wire.handler_)
-    wire.handler_(static_cast<const char*>(header), header_length, static_cast<const char*>(data), length);
+  if (wire.taker())
+    wire.taker()->take(static_cast<const char*>(header), header_length, static_cast<const char*>(data), length);
   return ucx::kOk;
 }
 
-bool Wire::progress() {
+bool UcxWire::progress(int) {
   const bool busy = ucx_.worker_progress(worker_) != 0;
   if (any_lost_) [[unlikely]] {
     any_lost_ = false;
     for (Peer& peer : peers_)
-      if (!peer.lost.empty()) close(peer);
+      if (lost(peer.rank)) close(peer);
   }
   if (!closing_.empty()) [[unlikely]]
     std::erase_if(closing_, [&](void* request) {
@@ -185,8 +182,14 @@ bool Wire::progress() {
   return busy;
 }
 
+void UcxWire::drop_unsent(const std::string& why) {
+  for (const Peer& peer : peers_)
+    if (pending(peer.rank)) give_up(peer.rank, why);
+  for (int turn = 0; pending() && turn < 10'000; turn++) UcxWire::progress(-1);
+}
+
 // By force: what was sent before has been taken by the system, or the peer is lost.
-void Wire::close(Peer& peer) {
+void UcxWire::close(Peer& peer) {
   if (!peer.endpoint) return;
   ucx::RequestParams params{};
   params.mask = ucx::kRequestFlags;
@@ -196,10 +199,10 @@ void Wire::close(Peer& peer) {
   if (request && !ucx::is_error(request)) closing_.push_back(request);
 }
 
-void Wire::sleep(std::chrono::milliseconds at_most, int also) {
+void UcxWire::sleep(std::chrono::milliseconds at_most) {
   if (ucx_.worker_arm(worker_) != ucx::kOk) return;  // busy: there is something to do already
-  pollfd entries[2] = {{event_fd_, POLLIN, 0}, {also, POLLIN, 0}};
-  poll(entries, also < 0 ? 1 : 2, static_cast<int>(at_most.count()));
+  pollfd entry{event_fd_, POLLIN, 0};
+  poll(&entry, 1, static_cast<int>(at_most.count()));
 }
 
 }  // namespace autotune

@@ -62,7 +62,7 @@ class Waiting {
   void until(int source, Ready ready, Inspect inspect, Doing doing) {
     for (int i = 0; i < policy_.spins; i++) {
       if (ready()) return;
-      if (network_) [[unlikely]] network_->progress();
+      if (network_) [[unlikely]] look_at_network(source);
       else cpu_relax();
     }
     const long yields = yields_of_this_wait(source);
@@ -73,7 +73,7 @@ class Waiting {
       }
       inspect();
       if (turn < yields) {
-        if (!network_ || !network_->progress()) yield();
+        if (!network_ || !look_at_network(source)) yield();
         continue;
       }
       if (turn == yields) start_of_sleep();
@@ -109,6 +109,12 @@ class Waiting {
   using Clock = std::chrono::steady_clock;
 
   void yield() const;
+  // What comes from other hosts while this rank waits for one of its own can wait a little; what it has not sent cannot.
+  bool look_at_network(int source) {
+    constexpr std::uint32_t kLooksBetween = 8;
+    if (network_->remote(source)) return network_->progress(source);
+    return (!network_->idle() || ++looks_aside_ % kLooksBetween == 0) && network_->progress();
+  }
   long yields_of_this_wait(int source);
   void learn(long turns, long yields);
   void start_of_sleep();
@@ -127,6 +133,7 @@ class Waiting {
   const WaitPolicy policy_;
   long yields_;           // before a sleep, as waits have gone lately
   std::uint32_t waits_ = 0;
+  std::uint32_t looks_aside_ = 0;
   std::function<void()> interrupted_;
   std::vector<int> pidfds_;  // by rank; -1 where the system cannot watch it
   bool barrier_;             // membarrier works here

@@ -14,7 +14,9 @@ import pytest
 
 from autotune import doctor
 from autotune.doctor import CHECKS, Facts, Finding, Severity, diagnose, examine, gather, own_addresses
+from autotune.errors import UsageError
 from autotune.runtime.host_tables import HostTable
+from autotune.runtime.network_facts import NetworkFacts
 from autotune.settings import read
 from autotune.table import save_table, shipped_table
 from autotune.topology.devices import Host
@@ -48,6 +50,10 @@ def with_host(
     return replace(facts, topology=replace(facts.topology, devices=(limited, *others)))
 
 
+def network_without(problem: UsageError) -> NetworkFacts:
+    return NetworkFacts(carrier=None, library=None, version=None, devices=("eth0",), problem=problem)
+
+
 @pytest.fixture
 def healthy(tmp_path: Path) -> Facts:
     return Facts(
@@ -65,6 +71,7 @@ def healthy(tmp_path: Path) -> Facts:
         tables=(HostTable(origin="this host's table", fingerprint="0123456789abcdef", environment=ENVIRONMENT),),
         fingerprint="0123456789abcdef",
         identity={"kernel": "6.1.0", "cpu_model": "A", "driver_nvidia": "535.104"},
+        network=NetworkFacts(carrier="sockets", library=None, version=None, devices=("eth0",)),
     )
 
 
@@ -145,6 +152,13 @@ def test_a_healthy_host_has_nothing(healthy: Facts) -> None:
             "locked memory",
             "may lock 8388608 bytes",
             "ulimit -l unlimited",
+        ),
+        (
+            lambda facts: replace(facts, network=network_without(UsageError("no such nic", remedy="name another"))),
+            Severity.WARNING,
+            "network between hosts",
+            "no such nic; runs on this host alone are not touched",
+            "name another",
         ),
         (
             lambda facts: replace(facts, addresses=("127.0.1.1", "::1")),

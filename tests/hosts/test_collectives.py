@@ -1,4 +1,4 @@
-"""Collectives over several hosts against tests/spec.py: shared memory inside a host, UCX between them."""
+"""Collectives over several hosts against tests/spec.py: shared memory inside a host, sockets or UCX between them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def outputs_of(call: Call, played: Played, step: int, index: int) -> list[Array 
     ids=str,
 )
 def test_every_collective_by_every_algorithm_matches_the_spec(
-    per_host: tuple[int, ...], play: Play, tmp_path: Path
+    per_host: tuple[int, ...], play: Play, over: str, tmp_path: Path
 ) -> None:
     n, calls = sum(per_host), every_call(per_host)
     steps = [
@@ -90,7 +90,7 @@ def test_every_collective_by_every_algorithm_matches_the_spec(
     joined = played.results[0][0]
     assert joined["host_of"] == list(host_of(per_host))
     others = [rank for rank, host in enumerate(host_of(per_host)) if host != 0]
-    assert joined["transports"] == {str(rank): ["tcp/eth0"] for rank in others}
+    assert joined["transports"] == {str(rank): [over] for rank in others}
     for index, call in enumerate(calls):
         outputs = outputs_of(call, played, 1, index)
         check_exact(n, call, outputs)
@@ -116,6 +116,16 @@ def test_hierarchical_schedules_on_hosts_with_different_numbers_of_ranks(
         outputs = outputs_of(call, played, 1, index)
         check_exact(n, call, outputs)
         check_alike(call, outputs)
+
+
+@pytest.mark.slow
+def test_messages_of_more_than_two_gibibytes(play: Play, tmp_path: Path) -> None:
+    large = {"do": "all_reduce", "count": 2**29 + 3, "segment_bytes": 1 << 20}
+    steps = [{"do": "join"}, large, {"do": "close"}]
+    played = play(Scene(per_host=(1, 1), steps=steps, timeout_s=60.0, within_s=240.0), tmp_path)
+    assert played.codes == [0, 0], played.said
+    for step in range(len(steps)):
+        assert set(played.errors(step)) == {"none"}, played.errors(step)
 
 
 def test_random_sums_have_the_same_bits_on_all_ranks_and_in_all_runs(play: Play, tmp_path: Path) -> None:

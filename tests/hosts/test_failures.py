@@ -129,7 +129,7 @@ def test_a_secret_that_only_some_ranks_have_is_an_error(play: Play, tmp_path: Pa
     assert "rank(s) 1 did not join" in first
 
 
-def test_rubbish_on_the_ports_changes_nothing(play: Play, tmp_path: Path) -> None:
+def test_rubbish_on_the_ports_changes_nothing(play: Play, carrier: str, tmp_path: Path) -> None:
     many: Step = {"do": "all_reduce", "times": 200, "count": 5000}
     steps = [JOIN, many, {"do": "rubbish"}, many, {"do": "close"}]
     played = play(Scene(per_host=(2, 1), steps=steps), tmp_path)
@@ -137,7 +137,30 @@ def test_rubbish_on_the_ports_changes_nothing(play: Play, tmp_path: Path) -> Non
     for step in range(len(steps)):
         assert set(played.errors(step)) == {"none"}, played.errors(step)
     assert played.results[0] is not None
-    assert played.results[0][2]["ports"] > 0
+    # Sockets do not listen any more when all are connected.
+    assert (played.results[0][2]["ports"] > 0) == (carrier == "ucx")
+
+
+def test_rubbish_while_ranks_meet_changes_nothing(play: Play, tmp_path: Path) -> None:
+    steps = [JOIN, SUM, {"do": "close"}]
+    own = {"1": [{"do": "rubbish", "at_least": 1}, *steps]}  # while rank 0, of its host, listens and waits for it
+    played = play(Scene(per_host=(2, 1), steps=steps, own=own), tmp_path)
+    assert played.codes == [0, 0, 0], played.said
+    assert played.results[1] is not None
+    assert played.results[1][0]["ports"] > 0
+    for result in played.results:
+        assert result is not None
+        assert not any("error" in step for step in result), result
+
+
+def test_ranks_that_would_use_different_networks_do_not_meet(play: Play, carrier: str, tmp_path: Path) -> None:
+    if carrier == "sockets":
+        pytest.skip("needs a rank of each kind: played once, where UCX is there")
+    scene = Scene(
+        per_host=(1, 1), steps=[JOIN], own_environ={"1": {"AUTOTUNE_NETWORK": "sockets"}}, timeout_s=TIMEOUT_S
+    )
+    for error in play(scene, tmp_path).errors(0):
+        assert error == f"ranks 0 and 1 (on {socket.gethostname()}) differ in AUTOTUNE_NETWORK: ucx and sockets"
 
 
 def test_a_rank_that_does_not_come_is_named_on_all_others(play: Play, tmp_path: Path) -> None:

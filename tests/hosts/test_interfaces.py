@@ -9,7 +9,8 @@ import pytest
 from scenes.scene import Played, Scene, Step
 
 from autotune.errors import UsageError
-from autotune.runtime.interfaces import chosen_devices, devices
+from autotune.runtime import interfaces
+from autotune.runtime.interfaces import active_adapters, chosen_carrier, chosen_devices, devices
 from autotune.runtime.network_facts import network_facts
 from autotune.runtime.whereabouts import host_numbers, whereabouts
 
@@ -27,20 +28,20 @@ def check(played: Played, expected: list[list[object]]) -> None:
         assert result[2]["pairs"] == expected
 
 
-def test_pairs_of_one_host_share_memory_and_others_use_the_network(play: Play, tmp_path: Path) -> None:
+def test_pairs_of_one_host_share_memory_and_others_use_the_network(play: Play, over: str, tmp_path: Path) -> None:
     played = play(Scene(per_host=(2, 1), steps=STEPS), tmp_path)
-    check(played, [[0, 1, "shared memory"], [0, 2, "tcp/eth0"], [1, 2, "tcp/eth0"]])
+    check(played, [[0, 1, "shared memory"], [0, 2, over], [1, 2, over]])
 
 
-def test_hosts_with_ipv6_addresses_only(play: Play, tmp_path: Path) -> None:
+def test_hosts_with_ipv6_addresses_only(play: Play, over: str, tmp_path: Path) -> None:
     prepare = [["-n", f"@{host}", "address", "flush", "dev", "eth0"] for host in range(2)]
     prepare += [
         ["-n", f"@{host}", "address", "add", f"2001:db8::{host + 1}/64", "dev", "eth0", "nodad"] for host in range(2)
     ]
-    check(play(Scene(per_host=(1, 1), steps=STEPS, prepare=prepare), tmp_path), [[0, 1, "tcp/eth0"]])
+    check(play(Scene(per_host=(1, 1), steps=STEPS, prepare=prepare), tmp_path), [[0, 1, over]])
 
 
-def test_a_second_interface_that_leads_nowhere_can_be_left_out(play: Play, tmp_path: Path) -> None:
+def test_a_second_interface_that_leads_nowhere_can_be_left_out(play: Play, over: str, tmp_path: Path) -> None:
     prepare = []
     for host in range(2):
         name = f"@{host}"
@@ -51,22 +52,39 @@ def test_a_second_interface_that_leads_nowhere_can_be_left_out(play: Play, tmp_p
             ["-n", name, "link", "set", "eth2", "up"],
         ]
     scene = Scene(per_host=(1, 1), steps=STEPS, prepare=prepare, environ={"AUTOTUNE_NET_DEVICES": "eth0"})
-    check(play(scene, tmp_path), [[0, 1, "tcp/eth0"]])
+    check(play(scene, tmp_path), [[0, 1, over]])
 
 
 def test_interfaces_are_named_as_they_are_there() -> None:
     assert "lo" not in devices()
     assert chosen_devices(None) == ""
+    assert set(active_adapters()) <= set(devices())
     with pytest.raises(UsageError, match="AUTOTUNE_NET_DEVICES names 'nic-of-nobody'"):
         chosen_devices("nic-of-nobody")
 
 
-def test_facts_name_the_library_or_the_problem() -> None:
-    facts = network_facts(None)
-    assert (facts.library is None) == (facts.problem is not None)
-    assert facts.library is None or "libucp" in facts.library
-    refused = network_facts("nic-of-nobody")
-    assert refused.library is None
+def test_ucx_carries_where_adapters_are_and_sockets_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interfaces, "active_adapters", lambda: ("mlx5_0:1",))
+    assert chosen_carrier("auto", "") == "ucx"
+    assert chosen_carrier("auto", "eth0") == "sockets"
+    assert chosen_carrier("auto", "eth0,mlx5_0:1") == "ucx"
+    assert chosen_carrier("sockets", "") == "sockets"
+    monkeypatch.setattr(interfaces, "active_adapters", tuple)
+    assert chosen_carrier("auto", "") == "sockets"
+    assert chosen_carrier("ucx", "") == "ucx"
+    with pytest.raises(UsageError, match="names mlx5_0:1, which is no network interface"):
+        chosen_carrier("sockets", "eth0,mlx5_0:1")
+
+
+def test_facts_name_what_carries_or_the_problem() -> None:
+    facts = network_facts("ucx", None)
+    assert (facts.carrier is None) == (facts.problem is not None)
+    assert facts.carrier is None or "libucp" in (facts.library or "")
+    plain = network_facts("sockets", None)
+    assert plain.carrier == "sockets" or "no network interface" in str(plain.problem)
+    assert plain.library is None
+    refused = network_facts("auto", "nic-of-nobody")
+    assert refused.carrier is None
     assert isinstance(refused.problem, UsageError)
 
 

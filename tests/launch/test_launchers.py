@@ -6,7 +6,6 @@ MPIs are looked for where benchmarks/peers installs them, in the cache folder th
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -162,14 +161,12 @@ HOSTS = Path(__file__).parents[2] / "benchmarks" / "hosts"
 
 @pytest.mark.slow
 def test_torchrun_on_two_hosts(tmp_path: Path) -> None:
-    """Two namespaces with a torchrun each, and two ranks in each; by torch.distributed, which needs no UCX."""
+    """Two namespaces with a torchrun each, and two ranks in each; by torch.distributed."""
     assert_two_hosts(tmp_path, "--backend", "torch")
 
 
 @pytest.mark.slow
 def test_torchrun_on_two_hosts_with_the_native_backend(tmp_path: Path) -> None:
-    if importlib.util.find_spec("libucx") is None:
-        pytest.skip("needs UCX: libucx-cu12 is not installed")
     assert_two_hosts(tmp_path, "--backend", "native")
 
 

@@ -77,9 +77,11 @@ class Actor:
             outputs.append(None if target is None else base64.b64encode(target.array.tobytes()).decode())
         return {"outputs": outputs}
 
-    def do_all_reduce(self, count: int = 8, algorithm: str = "ring", times: int = 1, note: str = "") -> Result:
+    def do_all_reduce(
+        self, count: int = 8, algorithm: str = "ring", times: int = 1, note: str = "", segment_bytes: int = 4096
+    ) -> Result:
         """The same call again and again; whether all results were right."""
-        config = Config(algorithm=algorithm, segment_bytes=4096)
+        config = Config(algorithm=algorithm, segment_bytes=segment_bytes)
         wanted = self.n_ranks * (self.n_ranks + 1) // 2
         for number in range(times):
             array = np.full(count, self.rank + 1, np.float32)
@@ -132,14 +134,11 @@ class Actor:
     def do_hang(self) -> None:
         signal.pause()
 
-    def do_rubbish(self) -> Result:
-        """Connect to every port that listens in this host, and say things."""
-        ports = {
-            int(line.split()[1].partition(":")[2], 16)
-            for table in ("/proc/net/tcp", "/proc/net/tcp6")
-            for line in Path(table).read_text().splitlines()[1:]
-            if line.split()[3] == "0A"
-        }
+    def do_rubbish(self, at_least: int = 0) -> Result:
+        """Connect to every port that listens in this host, as soon as there are so many, and say things."""
+        deadline = time.monotonic() + self.timeout_s
+        while len(ports := _listening()) < at_least:
+            assert time.monotonic() < deadline, "nobody listens"
         rng = np.random.default_rng(0)
         for port in sorted(ports):
             for length in (1, 64, 100_000):
@@ -155,6 +154,15 @@ class Actor:
     def do_close(self) -> Result:
         self.joined.close()
         return {}
+
+
+def _listening() -> set[int]:
+    return {
+        int(line.split()[1].partition(":")[2], 16)
+        for table in ("/proc/net/tcp", "/proc/net/tcp6")
+        for line in Path(table).read_text().splitlines()[1:]
+        if line.split()[3] == "0A"
+    }
 
 
 def main(folder: Path, rank: int) -> None:

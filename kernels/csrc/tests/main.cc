@@ -1,7 +1,7 @@
 // executor_tests PROGRAMS MODE [SEED] [CALLS]
 //
 // PROGRAMS is written by write_programs.py. Modes:
-//   unit       plans, programs, patterns, arithmetic, codecs
+//   unit       plans, programs, patterns, arithmetic, codecs, sockets
 //   processes  random calls and failures, every rank a process
 //   threads    the same, every rank a thread over one mapping: what a thread sanitizer can follow
 // SEED varies inputs, counts and order and is printed; CALLS is the number of random calls for each number of ranks.
@@ -30,11 +30,14 @@ int run(const char* path, const std::string& mode, std::uint64_t seed, int calls
     test_pattern();
     test_reduce(seed);
     test_codecs(seed);
+    test_sockets(seed);
     return 0;
   }
   if (mode != "processes" && mode != "threads") return 2;
   const RanksAre kind = mode == "threads" ? RanksAre::Threads : RanksAre::Processes;
   test_random_calls(programs, kind, seed, calls);
+  test_random_calls_over_hosts(programs, kind, seed, calls / 4);
+  test_lost_hosts(programs, kind);
   test_failures(programs, kind);
   return 0;
 }

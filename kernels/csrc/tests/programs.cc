@@ -28,10 +28,10 @@ Programs read_programs(const char* path) {
   for (std::string text; std::getline(file, text);) {
     std::istringstream line(text);
     int collective = 0, n = 0, rank = 0, root = 0;
-    std::string name, exchange;
-    line >> collective >> name >> n >> rank >> root >> exchange;
+    std::string name, exchange, hosts;
+    line >> collective >> name >> n >> rank >> root >> exchange >> hosts;
     if (rank == 0)
-      programs.push_back({static_cast<Collective>(collective), name, n, root, exchange_named(exchange), {}, {}});
+      programs.push_back({static_cast<Collective>(collective), name, n, root, exchange_named(exchange), hosts, {}, {}});
     Algorithm& algorithm = programs.back();
     CHECK(line.good() && algorithm.name == name && static_cast<int>(algorithm.words.size()) == rank, text.substr(0, 80));
     std::vector<std::int64_t> words;
@@ -44,10 +44,10 @@ Programs read_programs(const char* path) {
 }
 
 const Algorithm& find(const Programs& programs, Collective collective, const std::string& name, int n, int root,
-                      Exchange exchange) {
+                      Exchange exchange, const std::string& hosts) {
   for (const Algorithm& algorithm : programs)
     if (algorithm.collective == collective && algorithm.name == name && algorithm.n == n && algorithm.root == root &&
-        algorithm.exchange == exchange)
+        algorithm.exchange == exchange && algorithm.hosts == hosts)
       return algorithm;
   failed(__FILE__, __LINE__, "no program of " + name + " for " + std::to_string(n) + " ranks");
 }

@@ -17,13 +17,14 @@ inline bool shares_buffers(Exchange exchange) {
   return exchange == Exchange::ZeroCopy || exchange == Exchange::InPlace;
 }
 
-// One algorithm of a collective over n ranks with a root: a program for each rank.
+// One algorithm of a collective over n ranks with a root, on the hosts given: a program for each rank.
 struct Algorithm {
   Collective collective;
   std::string name;
   int n;
   int root;
   Exchange exchange;
+  std::string hosts;  // ranks of each, such as 2,1; 1 for all on one
   std::vector<std::vector<std::int64_t>> words;  // by rank
   std::vector<std::shared_ptr<const Program>> programs;
 };
@@ -34,7 +35,7 @@ Programs read_programs(const char* path);
 
 // The only one with these properties.
 const Algorithm& find(const Programs& programs, Collective collective, const std::string& name, int n, int root = 0,
-                      Exchange exchange = Exchange::Staged);
+                      Exchange exchange = Exchange::Staged, const std::string& hosts = "1");
 
 // What a rank needs to know to make a call; equal on all ranks unless a test wants it otherwise.
 struct Arguments {

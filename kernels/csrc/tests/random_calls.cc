@@ -182,14 +182,27 @@ void meet(Group& group, const Programs& programs) {
   group.run(make_call(flat, group.rank(), {DType::Int8, Op::Max, 1}, group.half_bytes()), &token, &sink);
 }
 
+const WaitPolicy policies[] = {{2000, 400, 60}, {0, 400, 60}, {0, 0, 60}};  // spin, yield, sleep at once
+
+void make_random_calls(Group& group, const std::vector<const Algorithm*>& algorithms, std::uint64_t seed, int calls) {
+  const int n = group.n_ranks();
+  Random random(seed + static_cast<std::uint64_t>(n));
+  Random own(seed * 1000 + static_cast<std::uint64_t>(group.rank()));
+  for (int i = 0; i < calls; i++) {
+    const Drawn drawn = draw(random, algorithms);
+    for (std::size_t busy = between(own, 0, 3) ? 0 : between(own, 0, 2000); busy; busy--) cpu_relax();
+    make(group, drawn, i);
+    if (n > 1 && between(random, 0, 19) == 0) exchange(group, random);
+  }
+}
+
 }  // namespace
 
 void test_random_calls(const Programs& programs, RanksAre kind, std::uint64_t seed, int calls) {
-  const WaitPolicy policies[] = {{2000, 400, 60}, {0, 400, 60}, {0, 0, 60}};  // spin, yield, sleep at once
   for (int n = 1; n <= 5; n++) {
     std::vector<const Algorithm*> algorithms;
     for (const Algorithm& algorithm : programs)
-      if (algorithm.n == n) algorithms.push_back(&algorithm);
+      if (algorithm.n == n && algorithm.hosts == "1") algorithms.push_back(&algorithm);
     GroupOptions options;
     options.waiting = policies[static_cast<std::size_t>(n + static_cast<int>(seed % 3)) % 3];
     options.check = (seed + static_cast<std::uint64_t>(n)) % 4 == 0;
@@ -197,15 +210,24 @@ void test_random_calls(const Programs& programs, RanksAre kind, std::uint64_t se
       group.heap();
       meet(group, programs);
       if (kind == RanksAre::Threads) CHECK(mappings_shared_by(n) == 2, "ranks that are threads do not share memory");
-      Random random(seed + static_cast<std::uint64_t>(n));
-      Random own(seed * 1000 + static_cast<std::uint64_t>(group.rank()));
-      for (int i = 0; i < calls; i++) {
-        const Drawn drawn = draw(random, algorithms);
-        for (std::size_t busy = between(own, 0, 3) ? 0 : between(own, 0, 2000); busy; busy--) cpu_relax();
-        make(group, drawn, i);
-        if (n > 1 && between(random, 0, 19) == 0) exchange(group, random);
-      }
+      make_random_calls(group, algorithms, seed, calls);
     });
+  }
+}
+
+void test_random_calls_over_hosts(const Programs& programs, RanksAre kind, std::uint64_t seed, int calls) {
+  for (const PerHost& per_host : std::vector<PerHost>{{1, 1}, {2, 1}, {1, 1, 1, 1}, {3, 2}}) {
+    int n = 0;
+    for (int ranks : per_host) n += ranks;
+    std::vector<const Algorithm*> algorithms;
+    for (const Algorithm& algorithm : programs)
+      if (algorithm.hosts == hosts_named(per_host)) algorithms.push_back(&algorithm);
+    CHECK(!algorithms.empty(), hosts_named(per_host));
+    GroupOptions options;
+    options.waiting = policies[static_cast<std::size_t>(n + static_cast<int>(seed % 3)) % 3];
+    options.check = (seed + static_cast<std::uint64_t>(n)) % 4 == 0;
+    const auto main = [&](Group& group) { make_random_calls(group, algorithms, seed, calls); };
+    run_ranks_well(kind, n, options, main, per_host);
   }
 }
 

@@ -13,6 +13,9 @@ void test_pattern();                                               // pattern.h
 void test_reduce(std::uint64_t seed);                              // reduce.h, every variant that runs here
 void test_codecs(std::uint64_t seed);                              // codec.h, every variant that runs here
 void test_random_calls(const Programs& programs, RanksAre kind, std::uint64_t seed, int calls);
+void test_random_calls_over_hosts(const Programs& programs, RanksAre kind, std::uint64_t seed, int calls);
+void test_sockets(std::uint64_t seed);                             // socket_connection.h, socket_meeting.h
+void test_lost_hosts(const Programs& programs, RanksAre kind);     // network.h, by sockets
 void test_failures(const Programs& programs, RanksAre kind);
 
 }  // namespace autotune::test
