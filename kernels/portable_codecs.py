@@ -149,11 +149,15 @@ class Thresholds:
         assert encoded.tail is not None, "thresholds have a tail"
         out.zero_().masked_scatter_(_bits(encoded.head)[: out.numel()], encoded.tail)
 
-    def _cutoff(self, rows: torch.Tensor, elements: int) -> torch.Tensor | float:
-        """By row, in its type, the largest magnitude that is dropped."""
+    def _cutoff(self, rows: torch.Tensor, elements: int) -> torch.Tensor:
+        """By row, the largest magnitude that is dropped."""
+        wide = _wide(rows.dtype)
         if not self._relative:
-            return self._parameter
-        squares = rows.to(_wide(rows.dtype)).square()
+            cutoff = torch.tensor([[self._parameter]], dtype=wide)
+            if float(cutoff) > self._parameter:  # the nearest number of the type is above it
+                cutoff = torch.nextafter(cutoff, torch.zeros_like(cutoff))
+            return cutoff.to(rows.device)
+        squares = rows.to(wide).square()
         width = BLOCK
         while width > 1:
             width //= 2

@@ -1,13 +1,16 @@
-"""The vendor's operators that fuse a product with a collective, found by their signatures. Run on hardware: no.
+"""The vendor's operators that fuse a product with a collective, or compress one, found by their signatures.
 
 In:  a module that may have them (torch_npu). Out: for each fused call its operator, the knobs that this version of it
-takes, and how it is called.
+takes, and how it is called; and the operators that sum quantised values.
 May not touch: which way is chosen (tiles.py). Nothing is imported here but torch_npu, and that only for NPU tensors.
 
 Names, arguments and knobs are those of Ascend/op-plugin, op_plugin_functions.yaml. Versions differ: an operator counts
 if it has the arguments that its call needs, a knob if the signature has it. ``comm_turn`` is none: only 0 is allowed.
 ``comm_quant_mode`` and the scales that belong to it quantise what travels; no value is tried, since the scales are the
 caller's, and a caller may pass them on (`VendorOperator.run`).
+
+``npu_quant_all_reduce`` and ``npu_quant_reduce_scatter`` take int8 values with a scale for each 128 of a row (Ascend
+950). They are called by hand (`CompressedOperator.run`): a table's codecs are ours. Run on hardware: no.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import torch.distributed as dist
 
 from ...errors import UsageError
 from ...table.tiles import Fusion
+from ...types import Collective
 
 Knobs = tuple[tuple[str, str], ...]
 
@@ -36,6 +40,11 @@ _NEEDED = {
     Fusion.MATMUL_REDUCE_SCATTER: {"x2", "hcom", "world_size", "reduce_op"},
 }
 _COMM_MODES = ("ai_cpu", "aiv")
+_COMPRESSED = {
+    Collective.ALL_REDUCE: "npu_quant_all_reduce",
+    Collective.REDUCE_SCATTER: "npu_quant_reduce_scatter",
+}
+_SCALED = 128  # values that share a scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +90,45 @@ class VendorOperator:
                 found, _ = self.function(*place, dist.get_world_size(group), gather_output=True, **knobs)
         assert isinstance(found, torch.Tensor)
         return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedOperator:
+    """An operator that sums quantised values: the vendor's counterpart of our ``int8``."""
+
+    collective: Collective
+    name: str
+    parameters: frozenset[str]
+    function: Callable[..., Any]
+
+    def run(self, x: torch.Tensor, group: dist.ProcessGroup | None) -> torch.Tensor:
+        """The sum over ranks of x (rows, columns), as float16 or bfloat16 like x; reduce_scatter: this rank's rows.
+
+        Raises:
+            UsageError: columns that are no multiple of 128.
+        """
+        if x.dim() != 2 or x.shape[1] % _SCALED:
+            raise UsageError(
+                f"{self.name}: x is {tuple(x.shape)}, not (rows, a multiple of {_SCALED})", remedy="pad its columns"
+            )
+        parts = x.float().view(len(x), -1, _SCALED)
+        scales = parts.abs().amax(2) / 127
+        codes = torch.where(scales[..., None] > 0, parts / scales[..., None], 0.0).round_().to(torch.int8).view(x.shape)
+        found = self.function(codes, scales, hcom_name(group), dist.get_world_size(group), reduce_op="sum")
+        assert isinstance(found, torch.Tensor)
+        return found.to(x.dtype)
+
+
+def compressed_in(module: object) -> dict[Collective, CompressedOperator]:
+    """The compressed collectives of a module."""
+    found = {}
+    for collective, name in _COMPRESSED.items():
+        function = getattr(module, name, None)
+        if callable(function) and (parameters := _parameters(name, function)) >= {"x", "scales", "reduce_op"}:
+            found[collective] = CompressedOperator(
+                collective=collective, name=name, parameters=parameters, function=function
+            )
+    return found
 
 
 def operators(device: torch.device) -> dict[Fusion, VendorOperator]:
