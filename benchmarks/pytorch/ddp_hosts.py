@@ -1,13 +1,14 @@
 """DistributedDataParallel training over two hosts at 1 Gbit/s: mc2 lossless and compressed against gloo, interleaved.
 
     python benchmarks/pytorch/ddp_hosts.py [--hosts 2] [--per-host 2] [--rate 1000] [--rounds 9] [--codecs int8,...]
-                                           [--table FILE] [--loss-steps 40]
+                                           [--topo hierarchical] [--table FILE] [--loss-steps 40]
 
 Network namespaces with one shaped interface each (benchmarks/hosts). The transformer of ddp.py (about 10 million
 parameters), one thread a rank, one sequence of 8 tokens a rank and step, so that gloo's step is communication for the
 most part; how much is measured, as a step's time less that of the same step without exchange (``no_sync``) in the same
-round. gloo runs plain DistributedDataParallel; so does mc2 where its name is ``mc2``, with the table's configs; a codec
-is MC2DistributedDataParallel with that codec forced, error feedback, and 3 lossless steps first, which are not timed.
+round. ``gloo`` and ``mc2`` run plain DistributedDataParallel, mc2 with the table's configs, or shipped defaults where
+--table names none; ``none`` and the codecs are MC2DistributedDataParallel over mc2 with that codec and --topo forced,
+error feedback, and 3 lossless steps first, which are not timed.
 
 Then every contender trains the model from equal parameters for --loss-steps steps on batches that repeat, so that there
 is something to learn; compared is the mean loss of the last five steps.
@@ -44,7 +45,7 @@ def main() -> int:
     if options.rank_of is not None:
         rank(json.loads(options.rank_of))
         return 0
-    request = {name: getattr(options, name) for name in ("rounds", "steps", "loss_steps", "codecs")}
+    request = {name: getattr(options, name) for name in ("rounds", "steps", "loss_steps", "codecs", "topo")}
     command = [sys.executable, "-W", "ignore", str(Path(__file__).resolve()), "--rank-of", json.dumps(request)]
     if options.table:
         os.environ["AUTOTUNE_TABLE"] = str(Path(options.table).resolve())
@@ -75,9 +76,10 @@ def rank(request: dict[str, Any]) -> None:
     def contender(name: str, lr: float = 1e-3) -> Contender:
         if name in ("gloo", "mc2"):
             return Contender(gloo if name == "gloo" else None, lr=lr)
-        return Contender(None, MC2DistributedDataParallel, lr, compression=name, lossless_steps=LOSSLESS_STEPS)
+        words = {"compression": name, "topo": request["topo"] or None, "lossless_steps": LOSSLESS_STEPS}
+        return Contender(None, MC2DistributedDataParallel, lr, **words)
 
-    names = ["gloo", "mc2", *codecs]
+    names = ["gloo", "mc2", "none", *codecs]
     contenders = {name: contender(name) for name in names}
     for one in contenders.values():
         one.steps(WARM_STEPS, 1, 0)
@@ -110,7 +112,7 @@ def report(found: dict[str, Any], options: argparse.Namespace) -> None:
     print(
         f"{found['parameters'] / 1e6:.1f} million parameters, {options.hosts} hosts x {options.per_host} ranks at "
         f"{options.rate} Mbit/s, {options.rounds} rounds of {options.steps} steps, "
-        f"table: {options.table or 'shipped defaults'}"
+        f"table: {options.table or 'shipped defaults'}, topo: {options.topo or 'as tuned'}"
     )
     last = {name: statistics.mean(values[-5:]) for name, values in losses.items()}
     for name in losses:
@@ -133,6 +135,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--loss-steps", type=int, default=40)
     parser.add_argument("--codecs", default="int8,threshold(1.0)")
+    parser.add_argument("--topo", default="hierarchical", help="forced for none and the codecs; empty: as tuned")
     parser.add_argument("--table", help="of rank 0; default: AUTOTUNE_TABLE, else shipped defaults")
     parser.add_argument("--rank-of", help=argparse.SUPPRESS)
     return parser.parse_args()
