@@ -51,7 +51,7 @@ def main() -> int:
         os.environ["AUTOTUNE_TABLE"] = str(Path(options.table).resolve())
     try:
         enter_private()
-        with made(Network(n_hosts=options.hosts, rate_mbit=options.rate, prefix=f"ad{os.getpid()}")) as network:
+        with made(Network(n_hosts=options.hosts, rate_mbit=options.rate or None, prefix=f"ad{os.getpid()}")) as network:
             text = run_ranks(network, command, within_s=900, per_host=(options.per_host,) * options.hosts)
     except AutotuneError as err:
         print(f"error: {err.message}\ntry: {err.remedy}", file=sys.stderr)
@@ -130,7 +130,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--per-host", type=int, default=2)
-    parser.add_argument("--rate", type=int, default=1000, help="Mbit/s of each host's interface")
+    parser.add_argument("--rate", type=int, default=1000, help="Mbit/s of each host's interface; 0: not shaped")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--loss-steps", type=int, default=40)

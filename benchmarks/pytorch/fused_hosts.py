@@ -53,7 +53,7 @@ def main() -> int:
     command = [sys.executable, str(Path(__file__).resolve()), "--rank-of", request]
     try:
         enter_private()
-        with made(Network(n_hosts=2, rate_mbit=options.rate, prefix=f"af{os.getpid()}")) as network:
+        with made(Network(n_hosts=2, rate_mbit=options.rate or None, prefix=f"af{os.getpid()}")) as network:
             text = run_ranks(network, command, within_s=900)
     except AutotuneError as err:
         print(f"error: {err.message}\ntry: {err.remedy}", file=sys.stderr)
@@ -138,7 +138,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--backend", choices=["gloo", "mc2"], default="gloo")
     parser.add_argument("--shapes", default=SHAPES)
-    parser.add_argument("--rate", type=int, default=1000, help="Mbit/s of each host's interface")
+    parser.add_argument("--rate", type=int, default=1000, help="Mbit/s of each host's interface; 0: not shaped")
     parser.add_argument("--rank-of", help=argparse.SUPPRESS)
     return parser.parse_args()
 
