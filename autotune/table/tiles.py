@@ -166,7 +166,6 @@ def _read(entry: Any) -> tuple[FusedShape, Tiling]:  # noqa: ANN401 - what JSON 
     names = {"call", *(f.name for f in (*fields(FusedShape), *fields(Tiling)))} - {"fusion"}
     if not isinstance(entry, dict) or set(entry) != names:
         raise ValueError(f"an entry of {sorted(entry) if isinstance(entry, dict) else entry!r}")
-    vendor = entry["vendor"]
     shape = FusedShape(
         fusion=Fusion(entry["call"]),
         dtype=_text(entry["dtype"]),
@@ -175,11 +174,19 @@ def _read(entry: Any) -> tuple[FusedShape, Tiling]:  # noqa: ANN401 - what JSON 
     )
     tiling = Tiling(
         tiles=_whole(entry["tiles"]),
-        vendor=None if vendor is None else tuple((_text(name), _text(value)) for name, value in vendor.items()),
+        vendor=_knobs(entry["vendor"]),
         best=_text(entry["best"]),
         **{name: _figure(entry[name]) for name in _FIGURES},
     )
     return shape, tiling
+
+
+def _knobs(value: object) -> tuple[tuple[str, str], ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise ValueError(f"{value!r} are no knobs")
+    return tuple((_text(name), _text(word)) for name, word in value.items())
 
 
 def _listed(value: Iterable[object]) -> Iterable[object]:
