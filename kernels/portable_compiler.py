@@ -23,11 +23,12 @@ import numpy as np
 
 from ..errors import UsageError
 from ..types import Collective, Layout
+from .portable_encoding import Encoding
 from .portable_plan import Area, Combine, Encode, Message, Plan, PlanStep, Run
 from .program import VERTICAL
 from .schedules.ir import Schedule, Transfer
 from .schedules.registry import build
-from .schedules.wire import codec_legality, follow
+from .schedules.wire import codec_legality
 from .traffic import BlockIndex, storage
 
 
@@ -93,7 +94,7 @@ class _Compiler:
         self._arrived_blocks = 0
         self._completes = _completions(collective, schedule, order.index(rank))
         self._own = list(_own_steps(schedule, order.index(rank)))
-        self._encoding = _Encoding(collective, schedule, order.index(rank), self._own) if lossy else None
+        self._encoding = Encoding(collective, schedule, order.index(rank), self._own) if lossy else None
 
     def plan(self) -> Plan:
         steps = {number: self._step(number, own) for number, own in self._own}
@@ -243,59 +244,6 @@ class _Compiler:
             else:
                 merged.append(one)
         return tuple(merged)
-
-
-class _Encoding:
-    """What becomes of one rank's blocks where messages are encoded."""
-
-    def __init__(
-        self,
-        collective: Collective,
-        schedule: Schedule,
-        position: int,
-        own_steps: Sequence[tuple[int, Sequence[Transfer]]],
-    ) -> None:
-        self._position = position
-        self._charged = follow(collective, schedule).charged
-        self._own_steps = own_steps
-        self._decoded: set[int] = set()  # what encoding would not change
-        self._complete: set[int] = set()
-
-    def changes(self, block: int, number: int, lives: bool) -> bool:
-        """Whether sending a block in a step changes it, and this rank uses it afterwards, other than to send it again.
-
-        Args:
-            lives: it has a place in the output.
-        """
-        known = block in self._decoded
-        self._decoded.add(block)
-        if known:
-            return False
-        for step, transfers in self._own_steps:
-            if step < number:
-                continue
-            for _, dst, blocks, reduce in transfers:
-                if dst == self._position and block in blocks:
-                    return reduce
-        return lives
-
-    def charged(self, block: int, number: int) -> bool:
-        """Whether this rank is charged with what the encoding drops."""
-        return (self._position, block) in self._charged[number]
-
-    def complete(self, block: int) -> bool:
-        """Whether every rank's contribution is in the block."""
-        return block in self._complete
-
-    def completed(self, block: int) -> None:
-        self._complete.add(block)
-
-    def arrived(self, blocks: set[int], *, reduced: bool) -> None:
-        """Other values of these blocks are here."""
-        if reduced:
-            self._decoded -= blocks
-        else:
-            self._decoded |= blocks
 
 
 def _own_steps(schedule: Schedule, position: int) -> Iterator[tuple[int, list[Transfer]]]:
