@@ -110,7 +110,7 @@ def test_a_round_times_the_library_and_schedules_in_the_order_given(
 
 @needs_torch
 def test_types_and_configs_that_cannot_run(backend: TorchBackend) -> None:
-    configs = [LIBRARY, replace(LIBRARY, segment_bytes=64), Config(algorithm="ring", codec="int8")]
+    configs = [LIBRARY, replace(LIBRARY, segment_bytes=64), Config(algorithm="ring", codec="int9")]
     for dtype in DType:
         good, *bad = backend.measure_round(problem(dtype=dtype), configs, kind=SampleKind.FRESH, batch=1)
         assert isinstance(good, Timing), (dtype, good)
