@@ -59,7 +59,9 @@ def legal(collective: Collective, n: int, layout: Layout | None = None) -> list[
 @pytest.mark.parametrize("collective", Collective)
 def test_every_schedule_and_codec_is_within_the_bound(collective: Collective, ranks: RankPool) -> None:
     n = ranks.n_ranks
-    grid = itertools.product(legal(collective, n), CODECS)
+    algorithms = legal(collective, n)
+    # 3 and 4 ranks share the schedules out, for time; both have every codec.
+    grid = itertools.product(algorithms if n in (2, 5) else algorithms[n % 2 :: 2] or algorithms, CODECS)
     run(
         ranks,
         [
