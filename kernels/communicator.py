@@ -117,7 +117,7 @@ class Communicator(Collectives):
             self._asked.clear()
             self._calls.clear()
             # The last array of allocate may still hold the native group.
-            self._group = self._symmetric = self._allocated = None
+            self._group = self._symmetric = self._allocated = self.hosts = None
 
     @property
     def group(self) -> _native.Group:

@@ -15,8 +15,9 @@ messages of about 512 KiB on: with gloo, 4 MiB in 16 pieces are 1.6 times as fas
 times as slow as one (2 ranks on one host). A config without segment_bytes does not cut.
 
 Bits. Several sources of a block are combined in the order of ranks with the own value in its place; float16 and
-bfloat16 are added up in float32 and rounded once. All ranks get the same bytes, and the native executor's bytes for the
-same cut (on CPUs; NaN apart).
+bfloat16 are added up in float32 and rounded once. All ranks get the same bytes, and without a codec the native
+executor's bytes for the same cut (on CPUs; NaN apart). Lossy codecs run on the tensors' own device
+(portable_codecs.py), under the same rules and bounds as natively (schedules/wire.py).
 
 Results are ready when the call returns on CPUs; on other devices they are ready for work on the current stream.
 """
@@ -32,12 +33,16 @@ from ..errors import BackendUnavailable, CommunicatorError, UsageError
 from ..types import Collective, Config, DType, KnobValue, Layout, Memory, ReduceOp
 from .buffers import named, op_of
 from .calls import SLICES_IN_FLIGHT, Shape
+from .codecs import Codec
 from .communicator import Selector
 from .portable_check import agree
+from .portable_codecs import tensor_codec
 from .portable_compiler import plan_of
+from .portable_feedback import TensorFeedback
 from .portable_plan import Plan, cut
-from .portable_slices import Prepared, Transport, carry_out
+from .portable_slices import Transport
 from .portable_tensors import flat
+from .portable_waves import Prepared, carry_out
 
 _CALLS_KEPT = 4096
 _LAST_CALLS = 8
@@ -97,11 +102,43 @@ class PortableCommunicator:
         *,
         out: torch.Tensor | None = None,
         config: Config | None = None,
+        feedback: TensorFeedback | None = None,
+        name: str | None = None,
     ) -> torch.Tensor:
-        """Combine all ranks' tensors; every rank gets the result, byte for byte the same, in `out` or in place."""
+        """Combine all ranks' tensors; every rank gets the result, byte for byte the same, in `out` or in place.
+
+        Args:
+            feedback: adds what lossy codecs dropped in earlier calls of that `name`, and keeps what this one drops. For
+                ``sum`` and ``avg``.
+            name: the buffer's, for `feedback`.
+        """
         target = tensor if out is None else out
-        self.run(self._shape(Collective.ALL_REDUCE, tensor, op), config, tensor, target)
+        shape = self._shape(Collective.ALL_REDUCE, tensor, op)
+        if feedback is None and name is None:
+            self.run(shape, config, tensor, target)
+        else:
+            self._run_corrected(shape, config, tensor, target, feedback, name)
         return target
+
+    def _run_corrected(
+        self,
+        shape: Shape,
+        config: Config | None,
+        source: torch.Tensor,
+        target: torch.Tensor,
+        feedback: TensorFeedback | None,
+        name: str | None,
+    ) -> None:
+        if feedback is None or name is None:
+            raise UsageError("of feedback and name only one is given", remedy="give both, or neither")
+        if shape.op not in (ReduceOp.SUM, ReduceOp.AVG):
+            raise UsageError(f"error feedback for {shape.op.value}", remedy="use it for sum or avg")
+        config = self._chosen(shape) if config is None else config
+        self.prepare(shape, config)
+        flat(shape, self.n_ranks, self.rank, source, target)
+        # From here on the residual is in the contribution, and may not get lost.
+        contribution = feedback.corrected(name, source)
+        self.run(shape, config, contribution, target, feedback.residual(name, source))
 
     def all_gather(
         self, tensor: torch.Tensor, out: torch.Tensor | None = None, *, config: Config | None = None
@@ -171,8 +208,17 @@ class PortableCommunicator:
         kind = named(DType, str(sized.dtype).removeprefix("torch."))
         return Shape(collective, kind, op_of(op), root, sized.numel())
 
+    def _chosen(self, shape: Shape) -> Config:
+        size = shape.message_bytes(self.n_ranks)
+        return self._selector(shape.collective, size, shape.dtype, shape.op, Memory.PRIVATE)
+
     def run(
-        self, shape: Shape, config: Config | None, source: torch.Tensor | None, target: torch.Tensor | None
+        self,
+        shape: Shape,
+        config: Config | None,
+        source: torch.Tensor | None,
+        target: torch.Tensor | None,
+        residual: torch.Tensor | None = None,
     ) -> None:
         """Carry out a call.
 
@@ -181,6 +227,7 @@ class PortableCommunicator:
             config: None asks the selector.
             source: the input; not looked at where this rank has none.
             target: the output, likewise. It may be `source`, or the part of it that this rank has (and the other way).
+            residual: a vector of the input's length that takes what this rank's encodings drop (portable_feedback.py).
 
         Raises:
             UsageError: arguments that cannot be meant; nothing was sent.
@@ -190,8 +237,7 @@ class PortableCommunicator:
         if self._broken is not None:
             raise CommunicatorError(self._broken, remedy="make a new process group and communicator")
         if config is None:
-            size = shape.message_bytes(self.n_ranks)
-            config = self._selector(shape.collective, size, shape.dtype, shape.op, Memory.PRIVATE)
+            config = self._chosen(shape)
         self._calls += 1
         self._last.append((self._calls, shape, config))
         try:
@@ -202,7 +248,7 @@ class PortableCommunicator:
             prepared = self.prepare(shape, config)
             vectors = flat(shape, self.n_ranks, self.rank, source, target)
             with torch.no_grad():
-                carry_out(prepared, shape.op, *vectors, self._transport)
+                carry_out(prepared, shape.op, *vectors, self._transport, residual)
         except CommunicatorError as err:
             self._broken = err.message
             raise
@@ -225,7 +271,9 @@ class PortableCommunicator:
         known = self._prepared.get((shape, config))
         if known is not None:
             return known
-        in_flight = _in_flight(config)
+        in_flight, codec = _in_flight(config), Codec.parse(config.codec)
+        if objection := codec.objection(shape.collective, shape.dtype, shape.op):
+            raise UsageError(f"config {config}: {objection}", remedy="use the codec none")
         if not 0 <= shape.root < self.n_ranks:
             raise UsageError(
                 f"root {shape.root} is not a rank of a group of {self.n_ranks}", remedy="give a rank as root"
@@ -236,19 +284,16 @@ class PortableCommunicator:
             plan = self._plan(shape, config, sliced=True)
         if len(self._prepared) >= _CALLS_KEPT:
             self._prepared.clear()
-        self._prepared[shape, config] = made = Prepared(plan, way, in_flight)
+        self._prepared[shape, config] = made = Prepared(plan, way, in_flight, tensor_codec(codec))
         return made
 
     def _plan(self, shape: Shape, config: Config, *, sliced: bool) -> Plan:
-        return plan_of(
-            shape.collective, config.algorithm, self.n_ranks, self.rank, shape.root, self._layout, sliced=sliced
-        )
+        lossy, own = Codec.parse(config.codec).lossy, (self.n_ranks, self.rank, shape.root)
+        return plan_of(shape.collective, config.algorithm, *own, self._layout, sliced=sliced, lossy=lossy)
 
 
 def _in_flight(config: Config) -> int:
     """Slices in flight of a config that this executor can carry out."""
-    if config.codec != "none":
-        raise UsageError(f"codec {config.codec!r} is not one of: none", remedy="use the codec none")
     knobs: dict[str, KnobValue] = dict(config.knobs)
     in_flight = knobs.pop("slices_in_flight", SLICES_IN_FLIGHT)
     if knobs:

@@ -6,6 +6,10 @@ May not touch: torch, buffers, counts. Numbers only.
 Every pair of ranks exchanges at most one message a step each way, its blocks in ascending order. A block is read from
 the input until this rank has written it, and written to the output if it lives there, else to scratch; a message lands
 where its blocks belong if they lie side by side there and none of them leaves in the same step, else in a buffer.
+
+In a plan for lossy codecs (schedules/wire.py has the rules) every block travels by itself, encoded before the step's
+messages are sent; so what arrives is decoded where it belongs at once. A rank that uses a block after having sent it
+keeps what its readers decode.
 """
 
 from __future__ import annotations
@@ -17,40 +21,65 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..errors import UsageError
 from ..types import Collective, Layout
-from .portable_plan import Area, Combine, Message, Plan, PlanStep, Run
+from .portable_encoding import Encoding
+from .portable_plan import Area, Combine, Encode, Message, Plan, PlanStep, Run
 from .program import VERTICAL
 from .schedules.ir import Schedule, Transfer
 from .schedules.registry import build
+from .schedules.wire import codec_legality
 from .traffic import BlockIndex, storage
 
 
 @lru_cache(maxsize=256)
 def plan_of(
-    collective: Collective, algorithm: str, n: int, rank: int, root: int, layout: Layout | None, *, sliced: bool
+    collective: Collective,
+    algorithm: str,
+    n: int,
+    rank: int,
+    root: int,
+    layout: Layout | None,
+    *,
+    sliced: bool,
+    lossy: bool = False,
 ) -> Plan:
     """The plan of a rank.
 
     Args:
         layout: None for ranks in their order and no groups. It is turned so that the root is its first position.
         sliced: for messages of several slices; blocks of one message are then apart where the plan is vertical.
+        lossy: messages will be encoded.
 
     Raises:
-        UsageError: no such algorithm, or not legal here.
+        UsageError: no such algorithm, or not legal here, or not with lossy codecs.
     """
     order = tuple(range(n)) if layout is None else layout.order
     if collective.has_root:
         at = order.index(root)
         order = (*order[at:], *order[:at])
     schedule = build(collective, algorithm, n, None if layout is None else replace(layout, order=order))
-    return _Compiler(collective, schedule, rank, order, merges=collective not in VERTICAL or not sliced).plan()
+    if lossy and (objection := codec_legality(collective, schedule)):
+        raise UsageError(
+            f"{algorithm} cannot do {collective.value} over {n} ranks with a lossy codec: {objection}",
+            remedy="use the codec none, or another algorithm",
+        )
+    merges = not lossy and (collective not in VERTICAL or not sliced)
+    return _Compiler(collective, schedule, rank, order, merges=merges, lossy=lossy).plan()
 
 
 class _Compiler:
     """Carries one rank's blocks through a checked schedule whose position p is rank order[p]."""
 
     def __init__(
-        self, collective: Collective, schedule: Schedule, rank: int, order: Sequence[int], *, merges: bool
+        self,
+        collective: Collective,
+        schedule: Schedule,
+        rank: int,
+        order: Sequence[int],
+        *,
+        merges: bool,
+        lossy: bool,
     ) -> None:
         self._collective = collective
         self._schedule = schedule
@@ -64,9 +93,11 @@ class _Compiler:
         self._scratch: dict[int, int] = {}
         self._arrived_blocks = 0
         self._completes = _completions(collective, schedule, order.index(rank))
+        self._own = list(_own_steps(schedule, order.index(rank)))
+        self._encoding = Encoding(collective, schedule, order.index(rank), self._own) if lossy else None
 
     def plan(self) -> Plan:
-        steps = {number: self._step(number, own) for number, own in _own_steps(self._schedule, self._position)}
+        steps = {number: self._step(number, own) for number, own in self._own}
         kept = [
             Combine(Run(Area.OUTPUT, target, block, 1), (Run(Area.INPUT, source, block, 1),), False)
             for block in range(self._schedule.blocks)
@@ -97,18 +128,39 @@ class _Compiler:
         for src, dst, blocks, _ in transfers:
             peers, peer = (sent, dst) if src == self._position else (came, src)
             peers[self._order[peer]].update(blocks)
+        encodes = self._encodes(number, sorted(set().union(*sent.values())))
         sends = [Message(peer, self._runs(map(self._stored, sorted(blocks)))) for peer, blocks in sent.items()]
         leaving = set().union(*sent.values())
         if transfers[0].reduce:
             receives, combines = self._reduced(number, came)
         else:
             receives, combines = self._copied(came, leaving)
+        if self._encoding is not None:
+            self._encoding.arrived(set().union(*came.values()), reduced=transfers[0].reduce)
         n = self._schedule.n
         return PlanStep(  # the nearest rank first, so that not all send to rank 0 at once
             tuple(sorted(sends, key=lambda message: (message.peer - self._rank) % n)),
             tuple(sorted(receives, key=lambda message: (self._rank - message.peer) % n)),
             self._merged(combines),
+            encodes,
         )
+
+    def _encodes(self, number: int, blocks: Sequence[int]) -> tuple[Encode, ...]:
+        """How the blocks that leave in a step are encoded; from then on they lie where that is kept."""
+        if self._encoding is None:
+            return ()
+        found = []
+        for block in blocks:
+            source = self._stored(block)
+            target = self._target(block) if self._encoding.changes(block, number, self._lives(block)) else None
+            index = self._in_index(self._rank, block) if self._encoding.charged(block, number) else None
+            charged = None if index is None else Run(Area.INPUT, index, block, 1)
+            found.append(Encode(source, target, charged, self._encoding.complete(block)))
+        return tuple(found)
+
+    def _lives(self, block: int) -> bool:
+        """Whether the block has a place in the output."""
+        return self._out_index(self._rank, block) is not None
 
     def _reduced(self, number: int, came: dict[int, set[int]]) -> tuple[list[Message], list[Combine]]:
         receives, sources = self._landed(came)
@@ -116,7 +168,10 @@ class _Compiler:
         for block in sorted(sources):
             operands = {**sources[block], self._rank: self._stored(block)}
             runs = tuple(operands[peer] for peer in sorted(operands))
-            combines.append(Combine(self._target(block), runs, self._completes(number, block)))
+            completes = self._completes(number, block)
+            if completes and self._encoding is not None:
+                self._encoding.completed(block)
+            combines.append(Combine(self._target(block), runs, completes))
         return receives, combines
 
     def _copied(self, came: dict[int, set[int]], leaving: set[int]) -> tuple[list[Message], list[Combine]]:
@@ -124,7 +179,7 @@ class _Compiler:
         others: dict[int, set[int]] = {}
         for peer, blocks in came.items():
             runs = self._runs(map(self._target, sorted(blocks)))
-            if len(runs) == 1 and not blocks & leaving:
+            if self._encoding is not None or (len(runs) == 1 and not blocks & leaving):
                 receives.append(Message(peer, runs))
             else:
                 others[peer] = blocks

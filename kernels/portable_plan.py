@@ -62,12 +62,36 @@ class Combine:
 
 
 @dataclass(frozen=True, slots=True)
+class Encode:
+    """A block that leaves encoded; in plans for lossy codecs alone.
+
+    Args:
+        source: where it lies.
+        target: where what its readers decode has to be kept; None where this rank does not use it any more.
+        charged: the place in the input whose residual takes what encoding drops; None where another rank, or an earlier
+            step, is charged with it.
+        divided: an average was divided already, so that a residual counts n_ranks times.
+    """
+
+    source: Run
+    target: Run | None
+    charged: Run | None
+    divided: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One batch of messages, and what is done once they are through."""
+    """One batch of messages, and what is done once they are through.
+
+    Args:
+        encodes: of every block that is sent, before anything is; empty in lossless plans. Runs of messages are single
+            blocks there, and what arrives is decoded into them.
+    """
 
     sends: tuple[Message, ...]
     receives: tuple[Message, ...]
     combines: tuple[Combine, ...]
+    encodes: tuple[Encode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

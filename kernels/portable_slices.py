@@ -1,20 +1,19 @@
-"""A call of the portable executor under way: slices that go through a plan's steps, each step one batch of messages.
+"""A slice of a portable call on its way through a plan's steps, each step one batch of messages.
 
 In:  a plan, a cut, the vectors of input and output, a group. Out: results in the output.
-May not touch: arguments (checked in portable.py), configs, device-specific code.
+May not touch: arguments (checked in portable.py), configs, device-specific code, the other slices of the call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from ..types import ReduceOp
-from .portable_plan import Area, Combine, Cut, Message, Plan, Run
+from .portable_plan import Area, Combine, Cut, Encode, Message, Plan, Run
 
 Combination = Callable[..., torch.Tensor]
 
@@ -26,19 +25,6 @@ _COMBINATIONS: dict[ReduceOp, Combination] = {
     ReduceOp.MIN: torch.minimum,
 }
 _HALVES = (torch.float16, torch.bfloat16)
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A call without its buffers and its operation.
-
-    Args:
-        in_flight: slices under way at once, at most.
-    """
-
-    plan: Plan
-    way: Cut
-    in_flight: int
 
 
 class Transport:
@@ -58,43 +44,7 @@ class Transport:
         return list(dist.batch_isend_irecv(batch)) if batch else []
 
 
-def carry_out(
-    call: Prepared,
-    op: ReduceOp,
-    source: torch.Tensor | None,
-    target: torch.Tensor | None,
-    transport: Transport,
-) -> None:
-    """Do all of a call; every batch has been waited for when it returns.
-
-    Args:
-        source, target: vectors; None where this rank has no input or output.
-    """
-    plan, way = call.plan, call.way
-    if not way.slices:
-        return
-    levels = plan.n_steps + 1
-    spacing = -(-levels // min(call.in_flight, levels))
-    slots = min(way.slices, -(-levels // spacing))
-    like = target if target is not None else source
-    assert like is not None, "every rank reads or writes"
-    own_elements = (plan.scratch_blocks + plan.arrived_blocks) * way.pitch(0)
-    memory = like.new_empty(slots * own_elements)
-    under_way: dict[int, _Slice] = {}
-    for wave in range(levels + spacing * (way.slices - 1)):
-        newest = min(wave // spacing, way.slices - 1)
-        oldest = max(0, -(-(wave - plan.n_steps) // spacing))
-        for number in range(newest, oldest - 1, -1):
-            step = wave - spacing * number
-            if step == 0:
-                own = memory[number % slots * own_elements :][:own_elements]
-                under_way[number] = _Slice(plan, way, number, op, source, target, own, transport)
-            under_way[number].advance(step)
-            if step == plan.n_steps:
-                del under_way[number]
-
-
-class _Slice:
+class Slice:
     """One slice on its way through the steps."""
 
     def __init__(
@@ -126,16 +76,25 @@ class _Slice:
         """Wait for the step before, combine what it brought, and post this step's messages."""
         for work in self._works:
             work.wait()
+        self._arrived()
         before = self._plan.steps.get(step - 1)
         for combine in before.combines if before else ():
             self._combine(combine)
         now = self._plan.steps.get(step)
         self._works = []
         if now is not None:
-            self._works = self._transport.post(self._messages(now.sends), self._messages(now.receives))
+            self._works = self._post(now.sends, now.receives, now.encodes)
         if step == 0:
             for run, place in self._plan.kept:
                 self._copy(self._view(run), self._view(place))
+
+    def _arrived(self) -> None:
+        """Make of what has arrived what the step's combinations take: it is there already."""
+
+    def _post(self, sends: Sequence[Message], receives: Sequence[Message], encodes: Sequence[Encode]) -> list[Any]:
+        """Start a step's batch; what to wait for."""
+        assert not encodes, "the plan is for encoded messages"
+        return self._transport.post(self._messages(sends), self._messages(receives))
 
     def _messages(self, messages: Sequence[Message]) -> list[tuple[int, torch.Tensor]]:
         """The tensors that travel, without empty ones."""
@@ -159,13 +118,18 @@ class _Slice:
         return min(self._length, last) - min(self._length, first)
 
     def _view(self, run: Run) -> torch.Tensor:
+        start, length = self._place(run)
+        return self._tensor(run.area)[start : start + length]
+
+    def _place(self, run: Run) -> tuple[int, int]:
+        """Where the slice's part of a run starts in its area, and its length."""
         if run.area in (Area.SCRATCH, Area.ARRIVED):
             start = run.index * self._pitch
         elif self._plan.vertical:
             start = run.index * self._stride + self._start
         else:
             start = self._start + min(self._length, run.index * self._pitch)
-        return self._tensor(run.area)[start : start + self._elements(run)]
+        return start, self._elements(run)
 
     def _tensor(self, area: Area) -> torch.Tensor:
         tensor = self._memory[area]

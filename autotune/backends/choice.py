@@ -55,10 +55,11 @@ def make_backend(
         UsageError: no such backend, or a device that it does not have.
         BackendUnavailable: torch is not installed.
     """
-    if data is not None and name != "native":
+    if data is not None and name not in ("native", "torch"):
         raise UsageError(f"the backend {name} has no lossy codecs", remedy="leave --max-error out")
     if name == "torch":
-        return TorchBackend(cores, timeout_s=settings.timeout_s, device=device, start_ranks=start_ranks)
+        words = data or "normal"
+        return TorchBackend(cores, timeout_s=settings.timeout_s, device=device, data=words, start_ranks=start_ranks)
     if name in ("gloo", "hccl"):
         return _with_groups(name, cores, settings, device, start_ranks)
     if name in MPI_KINDS:

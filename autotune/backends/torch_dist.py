@@ -14,11 +14,15 @@ from collections.abc import Sequence
 
 from ..errors import BackendUnavailable, UsageError
 from ..kernels import distinct_names
+from ..kernels.calls import layout_of
+from ..kernels.codecs import Codec
 from ..kernels.portable_compiler import plan_of
 from ..kernels.portable_plan import cut
-from ..kernels.schedules.registry import names
+from ..kernels.schedules.registry import build, names
+from ..kernels.schedules.wire import codec_legality
+from ..space import CODECS
 from ..table import shipped_table
-from ..types import Config, Memory, Problem
+from ..types import Collective, Config, Layout, Memory, OpClass, Problem, ReduceOp
 from .launch import Json, PoolFailed, Ranks, StartRanks, start_here
 from .pooled import WATCHDOG_S, PooledBackend
 
@@ -43,6 +47,7 @@ class TorchBackend(PooledBackend):
         timeout_s: the longest wait inside a collective.
         device: where tensors live: ``cpu``, ``npu``, ``cuda`` or another that torch knows, or ``auto``; rank r of a
             host takes device r.
+        data: what problems with an error budget are measured on (`data.data_word`).
         start_ranks: starts the ranks.
 
     Raises:
@@ -52,7 +57,13 @@ class TorchBackend(PooledBackend):
     name = "torch"
 
     def __init__(
-        self, cores: Sequence[int], *, timeout_s: float, device: str = "cpu", start_ranks: StartRanks = start_here
+        self,
+        cores: Sequence[int],
+        *,
+        timeout_s: float,
+        device: str = "cpu",
+        data: str = "normal",
+        start_ranks: StartRanks = start_here,
     ) -> None:
         super().__init__()
         if importlib.util.find_spec("torch") is None:
@@ -63,23 +74,32 @@ class TorchBackend(PooledBackend):
         self._cores = tuple(cores)
         self._timeout_s = timeout_s
         self._device = device
+        self._data = data
         self._start_ranks = start_ranks
         self._defaults = shipped_table(self.name).defaults
 
     def candidates(self, problem: Problem) -> tuple[Config, ...]:
-        """The library's collective, and every schedule, whole and with every segment size that cuts it differently."""
+        """The library's collective, and every schedule, whole and with every segment size that cuts it differently.
+
+        With an error budget, those that all ranks can carry out alike with codecs besides, with each of `CODECS`.
+        """
         key = problem.key
         found = [self.default(problem)]
         parts = key.n_ranks if key.collective.splits_by_rank else 1
         item = problem.timed_dtype.itemsize
         count = problem.message_bytes // item // parts
-        for algorithm in distinct_names(key.collective, key.n_ranks, [REFERENCE.algorithm]):
-            plan = plan_of(key.collective, algorithm, key.n_ranks, 0, 0, None, sliced=False)
+        layout = _layout(key.placement)
+        for algorithm in _distinct(key.collective, key.n_ranks, layout):
+            plan = plan_of(key.collective, algorithm, key.n_ranks, 0, 0, layout, sliced=False)
             whole = cut(plan, count, item, None)
             segments: dict[int, int | None] = {whole.slices: None}
             if plan.n_steps and plan.largest_blocks * whole.pitch(0) * item > SEGMENTED_FROM_BYTES:
                 segments |= {cut(plan, count, item, s).slices: s for s in SEGMENTS}
-            found += [Config(algorithm=algorithm, segment_bytes=segment) for segment in segments.values()]
+            found += [
+                Config(algorithm=algorithm, segment_bytes=segment, codec=codec)
+                for codec in ("none", *_codecs(problem, algorithm, layout))
+                for segment in segments.values()
+            ]
         return tuple(found)
 
     def default(self, problem: Problem) -> Config:
@@ -98,6 +118,11 @@ class TorchBackend(PooledBackend):
     def reference(self, problem: Problem) -> Config | None:
         """`REFERENCE`, where the collective has a ring."""
         return REFERENCE if REFERENCE.algorithm in names(problem.key.collective, problem.key.n_ranks) else None
+
+    def judged_on(self, problem: Problem) -> dict[str, Json]:
+        """See `PooledBackend`."""
+        budget = problem.key.max_error
+        return {} if budget is None else {"max_error": budget, "data": self._data}
 
     def start(self, placement: tuple[int, ...]) -> Ranks:
         """See `PooledBackend`; the ranks have found each other and their devices.
@@ -129,3 +154,27 @@ class TorchBackend(PooledBackend):
     def opening(self) -> dict[str, Json]:
         """What every rank is asked first."""
         return {"do": "device", "device": self._device}
+
+
+def _layout(placement: Sequence[int]) -> Layout | None:
+    """Ranks of several hosts, in the order of hosts; None on one."""
+    if len(placement) < 2:
+        return None
+    return layout_of(sum(placement), 0, tuple(host for host, size in enumerate(placement) for _ in range(size)))
+
+
+def _distinct(collective: Collective, n_ranks: int, layout: Layout | None) -> tuple[str, ...]:
+    """Legal algorithms, one of those that do the same; besides, those that need several hosts, where there are some."""
+    flat = distinct_names(collective, n_ranks, [REFERENCE.algorithm])
+    every = names(collective, n_ranks, layout) if layout is not None else ()
+    return (*flat, *(name for name in every if name not in names(collective, n_ranks)))
+
+
+def _codecs(problem: Problem, algorithm: str, layout: Layout | None) -> tuple[str, ...]:
+    """The codecs that a problem with an error budget tries with an algorithm."""
+    key = problem.key
+    op = ReduceOp.PROD if key.op_class is OpClass.PROD else ReduceOp.SUM
+    if key.max_error is None or Codec.parse("int8").objection(key.collective, problem.timed_dtype, op):
+        return ()
+    schedule = build(key.collective, algorithm, key.n_ranks, layout)
+    return () if key.n_ranks == 1 or codec_legality(key.collective, schedule) else CODECS

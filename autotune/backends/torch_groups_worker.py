@@ -29,7 +29,8 @@ from ..portfolio.torch_groups import library_call, new_group
 from ..types import Collective, Config, KnobValue
 from . import torch_worker
 from .launch import Json
-from .torch_worker import Agreement, Buffers, TorchCall, TorchGroup, TorchWorker
+from .torch_agreement import Agreement
+from .torch_worker import Buffers, TorchCall, TorchGroup, TorchWorker
 
 _MOST_GROUPS = 12
 

@@ -3,57 +3,52 @@
 In:  requests, one JSON line each, on the socket that it inherited. Out: one JSON line for each.
 May not touch: the store, tables, files. `torch_dist.TorchBackend` starts it through `launch.RankPool`.
 
-Samples and checks are those of `worker.Worker`. What ranks agree on beside the trial (barriers, the slowest time,
-whether an answer was right) goes, on one host, over the native executor's shared memory, so that it neither wakes
-torch's threads nor moves the caches and connections that are timed; on several hosts see autotune/launch/torch_rank.py.
+Samples and checks are those of `worker.Worker`; what ranks agree on beside the trial: torch_agreement.py.
 
 torch's all_reduce, reduce and broadcast are in place, and that is how jobs call them: here the input is copied into the
 output before the clock starts, for the library's collective and for our schedules alike. The other collectives run out
 of place.
 
-On a CPU the clock is the host's. On other devices calls run back to back between two events of the device, and there
-are as many of them, each on tensors of its own, as make the events' own cost small: on NPUs that is 60 to 270 us a pair
-(single calls read 19 to 63 % high there), and a batch takes 20 ms. Not run on hardware.
+On a CPU the clock is the host's. On other devices it is the device's own, over a batch of calls (portable_clock.py),
+each on tensors of its own. Run on hardware: no.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import json
 import math
 import os
 import socket
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol, cast
+from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
-from ..errors import AutotuneError, BackendUnavailable, UsageError
+from ..errors import AutotuneError, UsageError
 from ..kernels import Communicator, Shape, _native
+from ..kernels.calls import layout_of
 from ..kernels.portable import PortableCommunicator
+from ..kernels.portable_clock import Clock
 from ..kernels.portable_tensors import lengths
 from ..kernels.symmetric import Placing
 from ..portfolio.torch_groups import library_call
 from ..table import LIBRARY
-from ..types import Collective, Config, Memory, ReduceOp
+from ..types import Collective, Config, Layout, Memory, ReduceOp
 from .launch import Json
+from .torch_agreement import Agreement, Buffer, SharedMemory
+from .torch_device import device_of
 from .torch_pairs import measured
 from .worker import Worker, serve
 
 _IN_PLACE = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.BROADCAST)
-_DEVICE_BATCH_US = 20_000.0  # of which the events' own cost is about a hundredth
 _DEVICE_BYTES = 256 << 20  # tensors of a batch
 _ESTIMATE_CALLS = 8
-_TELL = Config(algorithm="flat", segment_bytes=4096)
-
-Buffer = np.ndarray[Any, Any]  # Any: of every shape and type
 Buffers = Sequence[memoryview]
 Pair = tuple[torch.Tensor, torch.Tensor]
 
@@ -68,87 +63,23 @@ class TorchCall:
     output_elements: int
 
 
-class Agreement(Protocol):
-    """How ranks agree on what is beside the trial; the methods are those of `Communicator`.
-
-    Args:
-        local_rank: on this rank's host, which is the number of its device.
-    """
-
-    rank: int
-    n_ranks: int
-    local_rank: int
-
-    def store(self) -> dist.Store:
-        """Where torch's ranks find each other."""
-        ...
-
-    def meet(self) -> None:
-        """Called once torch's ranks have found each other."""
-        ...
-
-    def barrier(self) -> None:
-        """All ranks are here."""
-        ...
-
-    def all_reduce(self, values: Buffer, op: ReduceOp, *, config: Config) -> None:
-        """In place."""
-        ...
-
-    def all_gather(self, values: Buffer, out: Buffer, *, config: Config) -> None:
-        """Into a row a rank."""
-        ...
-
-
-class SharedMemory:
-    """Implements `Agreement` on one host, over the native executor."""
-
-    def __init__(self, native: Communicator) -> None:
-        self._native = native
-        self.rank = self.local_rank = native.rank
-        self.n_ranks = native.n_ranks
-
-    def store(self) -> dist.Store:
-        """Served by rank 0, on a port that it tells."""
-        port = np.zeros(1, np.int64)
-        store = None
-        if self.rank == 0:
-            store = dist.TCPStore("127.0.0.1", 0, self.n_ranks, True, wait_for_workers=False)
-            port[0] = store.port
-        self._native.broadcast(port, config=_TELL)
-        return store or dist.TCPStore("127.0.0.1", int(port[0]), self.n_ranks, False)
-
-    def meet(self) -> None:
-        """Nothing: they have."""
-
-    def barrier(self) -> None:
-        """See `Agreement`."""
-        self._native.barrier()
-
-    def all_reduce(self, values: Buffer, op: ReduceOp, *, config: Config) -> None:
-        """See `Agreement`."""
-        self._native.all_reduce(values, op, config=config)
-
-    def all_gather(self, values: Buffer, out: Buffer, *, config: Config) -> None:
-        """See `Agreement`."""
-        self._native.all_gather(values, out, config=config)
-
-
 class TorchGroup:
     """Calls over torch.distributed on a device, on buffers of the host."""
 
     def __init__(self, native: Agreement, device: str, timeout_s: float) -> None:
         self._native = native
-        self.device, self._module = _device(device, native.local_rank)
+        self.device = device_of(device, native.local_rank)
+        self.clock = Clock(self.device)
+        store = native.store()
         dist.init_process_group(
             dist.get_default_backend_for_device(self.device),
-            store=native.store(),
+            store=store,
             rank=native.rank,
             world_size=native.n_ranks,
             timeout=timedelta(seconds=timeout_s),
         )
         native.meet()
-        self._ours = PortableCommunicator(selector=_no_selector)
+        self._ours = PortableCommunicator(selector=_no_selector, layout=_layout(store, native.rank, native.n_ranks))
 
     def prepare(self, shape: Shape, config: Config) -> TorchCall:
         """The call, checked.
@@ -175,33 +106,18 @@ class TorchGroup:
         n = len(inputs)
         pairs = [self._pair(call, inputs[i % n], outputs[i % n], again=i >= n) for i in range(calls)]
         steps = [self._step(call, *pair) for pair in pairs]
-        if self._module is None:
-            self._native.barrier()
-            start = time.perf_counter()
-            for step in steps:
-                step()
-            seconds = time.perf_counter() - start
-        else:
-            self._module.synchronize()
-            self._native.barrier()
-            first, last = (self._module.Event(enable_timing=True) for _ in range(2))
-            first.record()
-            for step in steps:
-                step()
-            last.record()
-            self._module.synchronize()
-            seconds = first.elapsed_time(last) / 1e3
+        seconds = self.clock.seconds(steps, self._native.barrier)
         for (_, result), output in zip(pairs, outputs, strict=False):
             kept = torch.frombuffer(output, dtype=result.dtype)
             if kept.data_ptr() != result.data_ptr():
                 kept.copy_(result)
-        return float(seconds)
+        return seconds
 
     def _pair(self, call: TorchCall, source: memoryview, target: memoryview, *, again: bool) -> Pair:
         """Input and output of a call, on the device; on a CPU the buffers themselves, but for those used again."""
         dtype = getattr(torch, call.shape.dtype.value)
         given, result = torch.frombuffer(source, dtype=dtype), torch.frombuffer(target, dtype=dtype)
-        if self._module is not None or again:
+        if self.device.type != "cpu" or again:
             given, result = given.to(self.device, copy=True), result.to(self.device, copy=True)
         collective = call.shape.collective
         if collective in _IN_PLACE:
@@ -287,46 +203,17 @@ class TorchWorker(Worker):
         seconds = group.time(asked, None, inputs, outputs, _ESTIMATE_CALLS)
         estimate_us = float(self._slowest(np.array([seconds / _ESTIMATE_CALLS * 1e6]))[0])
         room = _DEVICE_BYTES // (asked.shape.message_bytes(self._ranks.n_ranks) or 1)
-        return max(1, min(math.ceil(_DEVICE_BATCH_US / estimate_us), room))
+        return max(1, min(math.ceil(group.clock.least_s * 1e6 / estimate_us), room))
 
 
-def _best_device() -> str:
-    """What this host has: ``npu``, ``cuda``, or else ``cpu``."""
-    with contextlib.suppress(ImportError):
-        import torch_npu  # noqa: F401 - it registers the device
-
-        if torch.npu.is_available():
-            return "npu"
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def _device(name: str, rank: int) -> tuple[torch.device, Any]:
-    """This rank's device, and torch's module for it; None for CPUs.
-
-    Raises:
-        BackendUnavailable: torch knows no such device, or there are fewer than ranks.
-    """
-    if name == "auto":
-        name = _best_device()
-    if name == "cpu":
-        return torch.device("cpu"), None
-    if not hasattr(torch, name):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(f"torch_{name}")  # registers the device
-    try:
-        module = torch.get_device_module(name)
-    except RuntimeError as err:
-        raise BackendUnavailable(
-            f"torch knows no device {name!r}: {str(err).splitlines()[0]}", remedy="use --device cpu, npu or cuda"
-        ) from err
-    n_devices = module.device_count() if module.is_available() else 0
-    if rank >= n_devices:
-        raise BackendUnavailable(
-            f"rank {rank} needs {name}:{rank}, and there are {n_devices}",
-            remedy="give --ranks up to that, or --device cpu",
-        )
-    module.set_device(rank)
-    return torch.device(name, rank), module
+def _layout(store: dist.Store, rank: int, n_ranks: int) -> Layout | None:
+    """Which ranks share a host, that is a kernel and a network namespace; None where all do."""
+    kernel = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    store.set(f"host/{rank}", f"{kernel} {os.readlink('/proc/self/ns/net')}")
+    hosts = [store.get(f"host/{other}").decode() for other in range(n_ranks)]
+    if len(set(hosts)) == 1:
+        return None
+    return layout_of(n_ranks, 0, tuple(map(hosts.index, hosts)))
 
 
 def _no_selector(*_: object) -> Config:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import StoreError
+from ..errors import StoreError, UsageError
 from .options import (
     AsJson,
     BackendName,
@@ -46,9 +47,14 @@ def show_table(backend: BackendName = "native", table: TableFile = None, as_json
 
 
 def explain(
-    collective: Annotated[str, typer.Argument(metavar="COLLECTIVE", help="Such as all_reduce.")],
-    size: Annotated[str, typer.Argument(metavar="SIZE", help="Message size, such as 4MiB.")],
-    ranks: Annotated[str, typer.Option("--ranks", metavar="N", help="Number of ranks; on several hosts as 2+2.")],
+    collective: Annotated[
+        str,
+        typer.Argument(metavar="COLLECTIVE", help="Such as all_reduce; or with --tiles, such as matmul_all_reduce."),
+    ],
+    size: Annotated[str | None, typer.Argument(metavar="SIZE", help="Message size, such as 4MiB.")] = None,
+    ranks: Annotated[
+        str | None, typer.Option("--ranks", metavar="N", help="Number of ranks; on several hosts as 2+2.")
+    ] = None,
     dtype: ElementType = "float32",
     op: Operation = "sum",
     memory: BufferMemory = "private",
@@ -57,13 +63,21 @@ def explain(
     ] = None,
     backend: BackendName = "native",
     table: TableFile = None,
+    tiles: Annotated[
+        Path | None, typer.Option("--tiles", metavar="FILE", help="What save_tiles() wrote: of fused products.")
+    ] = None,
     db: Database = None,
     as_json: AsJson = False,
 ) -> None:
     """Say which config a call gets, and why.
 
     With the runners-up, their times and intervals, the trials that prove it, and why the default was or was not kept.
+    With --tiles: from how many rows on it pays to fuse a product with its collective.
     """
+    if tiles is not None:
+        return _explain_tiles(collective, tiles, as_json=as_json)
+    if size is None or ranks is None:
+        raise UsageError("a collective is explained for one size and number of ranks", remedy="give SIZE and --ranks")
     from ..backends.choice import REFERENCES
     from ..report.explanation import explain_choice, rule_for
     from ..report.explanation_view import explanation_document, explanation_view
@@ -100,6 +114,22 @@ def explain(
         show_json(explanation_document(explanation))
     else:
         show(explanation_view(explanation))
+
+
+def _explain_tiles(call: str, path: Path, *, as_json: bool) -> None:
+    from ..report.crossover import crossover_document, crossover_view
+    from ..table.tiles import Fusion, crossovers, load_tilings
+
+    words = [fusion.value for fusion in Fusion]
+    if call not in words:
+        raise UsageError(f"{call!r} is no fused product; those are {', '.join(words)}", remedy="name one of them")
+    found = crossovers(load_tilings(path), Fusion(call))
+    if not found:
+        raise UsageError(f"{path} has nothing of {call}", remedy=f"tune_tiles({call!r}, m, k, p), then save_tiles()")
+    if as_json:
+        show_json(crossover_document(found))
+    else:
+        show(crossover_view(found))
 
 
 def _proof(key: RuleKey, rule: Rule, settings: Settings) -> Proof:

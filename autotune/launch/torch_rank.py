@@ -23,7 +23,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from ..backends.torch_worker import Buffer, TorchWorker
+from ..backends.torch_agreement import Buffer
+from ..backends.torch_worker import TorchWorker
 from ..backends.worker import serve
 from ..errors import AutotuneError
 from ..kernels import _native
@@ -35,7 +36,7 @@ _OPS = {ReduceOp.MAX: dist.ReduceOp.MAX, ReduceOp.MIN: dist.ReduceOp.MIN, Reduce
 
 
 class Gloo:
-    """Implements `backends.torch_worker.Agreement` over a group of torch.distributed's own."""
+    """Implements `backends.torch_agreement.Agreement` over a group of torch.distributed's own."""
 
     def __init__(self, setup: Setup) -> None:
         self.rank = setup.rank

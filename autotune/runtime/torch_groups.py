@@ -99,11 +99,16 @@ class GroupsCommunicator(PortableCommunicator):
         return Routed(group=self._portfolio.groups[found.group].name, config=found.config, route=found)
 
     def run(
-        self, shape: Shape, config: Config | None, source: torch.Tensor | None, target: torch.Tensor | None
+        self,
+        shape: Shape,
+        config: Config | None,
+        source: torch.Tensor | None,
+        target: torch.Tensor | None,
+        residual: torch.Tensor | None = None,
     ) -> None:
-        """See `PortableCommunicator`."""
+        """See `PortableCommunicator`. What a portfolio routes drops nothing, so that its residual stays as it is."""
         if config is not None:
-            return super().run(shape, config, source, target)
+            return super().run(shape, config, source, target, residual)
         found = self._route(shape.collective, shape.message_bytes(self.n_ranks), shape.dtype, shape.op)
         own = None if found is None else self._family.schedule(found.config)
         if found is not None and own is not None:
@@ -155,6 +160,9 @@ class GroupsCommunicator(PortableCommunicator):
             )()  # fmt: skip
             if averaged and result is not None:
                 result.div_(self.n_ranks, rounding_mode=None if result.is_floating_point() else "trunc")
+
+    def _chosen(self, shape: Shape) -> Config:
+        raise UsageError("error feedback for a call by a portfolio, which has no codecs", remedy="give config=, too")
 
     def _asked(self, collective: Collective, message_bytes: int, dtype: DType, op: ReduceOp, memory: Memory) -> Config:
         raise AssertionError("every call brings its config")

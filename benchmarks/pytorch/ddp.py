@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import statistics
 import time
+from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
@@ -42,12 +43,18 @@ class Decoder(torch.nn.Module):
 
 
 class Contender:
-    """The model over one group."""
+    """The model over one group, wrapped in a class like DistributedDataParallel with further words."""
 
-    def __init__(self, group: Result) -> None:
+    def __init__(
+        self,
+        group: Result,
+        wrap: Callable[..., torch.nn.Module] = DistributedDataParallel,
+        lr: float = 1e-3,
+        **words: object,
+    ) -> None:
         torch.manual_seed(1)
-        self.model = DistributedDataParallel(Decoder(), process_group=group)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3)
+        self.model = wrap(Decoder(), process_group=group, **words)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=lr)
 
     def steps(self, count: int, batch: int, seed: int, *, exchange: bool = True) -> tuple[float, list[float]]:
         """Seconds of a step on the slowest rank, and this rank's losses."""

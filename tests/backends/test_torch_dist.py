@@ -23,6 +23,7 @@ from autotune.plan import Plan
 from autotune.run import run_plan
 from autotune.runtime import Selector, find_table
 from autotune.settings import read
+from autotune.space import CODECS
 from autotune.table import LIBRARY
 from autotune.types import (
     Collective,
@@ -109,13 +110,51 @@ def test_a_round_times_the_library_and_schedules_in_the_order_given(
 
 @needs_torch
 def test_types_and_configs_that_cannot_run(backend: TorchBackend) -> None:
-    configs = [LIBRARY, replace(LIBRARY, segment_bytes=64), Config(algorithm="ring", codec="int8")]
+    configs = [LIBRARY, replace(LIBRARY, segment_bytes=64), Config(algorithm="ring", codec="int9")]
     for dtype in DType:
         good, *bad = backend.measure_round(problem(dtype=dtype), configs, kind=SampleKind.FRESH, batch=1)
         assert isinstance(good, Timing), (dtype, good)
         for outcome in bad:
             assert isinstance(outcome, Failure)
             assert outcome.state is TrialState.INVALID
+
+
+@needs_torch
+def test_with_an_error_budget_codecs_are_tried_and_judged_on_the_data() -> None:
+    key = replace(problem(message_bytes=48 << 10, n_ranks=3).key, max_error=0.05)
+    asked = Problem(key=key, message_bytes=48 << 10)
+    with closing(TorchBackend(CORES, timeout_s=20.0, data="normal")) as backend:
+        lossy = [config for config in backend.candidates(asked) if config.codec != "none"]
+        assert {config.codec for config in lossy} == set(CODECS)
+        assert "recursive_doubling" not in {config.algorithm for config in lossy}
+        for none in (
+            replace(key, max_error=None),
+            replace(key, dtype=DType.INT32),
+            replace(key, op_class=OpClass.PROD),
+            replace(key, collective=Collective.ALL_GATHER, dtype=None, op_class=None),
+        ):
+            assert not any(c.codec != "none" for c in backend.candidates(replace(asked, key=none)))
+        configs = [LIBRARY, *(Config(algorithm="ring", codec=codec) for codec in ("int8", "threshold(0.5)", "int4"))]
+        for batch in range(2):
+            library, int8, kept, int4 = backend.measure_round(asked, configs, kind=SampleKind.FRESH, batch=batch)
+            assert isinstance(library, Timing), library
+            assert library.fidelity is None
+            assert isinstance(int8, Timing), int8
+            assert int8.fidelity is not None
+            assert 0.0005 < int8.fidelity.error < 0.03
+            for too_far in (kept, int4):
+                assert isinstance(too_far, Failure)
+                assert too_far.state is TrialState.INVALID
+                assert too_far.message.endswith("of its norm on the data, above 0.05")
+
+
+@needs_torch
+def test_hierarchical_schedules_are_candidates_over_several_hosts(backend: TorchBackend) -> None:
+    asked = problem(message_bytes=1 << 20, n_ranks=4)
+    over_hosts = replace(asked, key=replace(asked.key, placement=(2, 2)))
+    found = {config.algorithm for config in backend.candidates(over_hosts)}
+    assert "hierarchical" in found
+    assert {config.algorithm for config in backend.candidates(asked)} < found
 
 
 @needs_torch

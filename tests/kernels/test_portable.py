@@ -212,7 +212,17 @@ def test_calls_in_another_order_are_found_and_without_the_check_equal_calls_cost
         ({**CAST, "root": 3}, "root 3 is not a rank of a group of 3"),
         ({**REDUCE, "config": {"algorithm": "rinng"}}, "algorithm 'rinng' is not known | did you mean 'ring'?"),
         ({**REDUCE, "config": {"algorithm": "hierarchical"}}, "it needs two or more groups"),
-        ({**REDUCE, "config": {"algorithm": "ring", "codec": "int8"}}, "codec 'int8' is not one of: none"),
+        ({**REDUCE, "config": {"algorithm": "ring", "codec": "int9"}}, "codec 'int9' is not one of: none"),
+        (
+            {**REDUCE, "tensor": [4, "int32"], "config": {"algorithm": "ring", "codec": "int8"}},
+            "not int32 | use the codec",
+        ),
+        ({**REDUCE, "op": "prod", "config": {"algorithm": "ring", "codec": "int8"}}, "the error of a product"),
+        (
+            {**REDUCE, "config": {"algorithm": "recursive_doubling", "codec": "int8"}},
+            "recursive_doubling cannot do all_reduce over 3 ranks with a lossy codec",
+        ),
+        ({**REDUCE, "name": "one", "config": {"algorithm": "ring", "codec": "int8"}}, "only one is given"),
         ({**REDUCE, "config": {"algorithm": "ring", "knobs": (("stores", "cached"),)}}, "unknown knob 'stores'"),
         ({**REDUCE, "config": {"algorithm": "ring", "knobs": (("slices_in_flight", 9),)}}, "is 9, not 1 to 8"),
         ({"method": "all_to_all", "tensor": [4, "int8"], "out": [4, "int8"]}, "4 elements are not a multiple of 3"),

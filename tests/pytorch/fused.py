@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
+from pytorch.behaviour import told
 
 from autotune.errors import AutotuneError
-from autotune.runtime.torch import tiles
+from autotune.runtime.torch import tiles, vendor
 from autotune.runtime.torch.fused import all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter
 from autotune.runtime.torch.gathering import KVCacheAllGatherer, chunked_all_gather
+from autotune.table.tiles import Fusion
 
 Value = Any
 TILES = (1, 2, 3, 50)  # the last is more than there are rows
@@ -110,19 +114,81 @@ def gathers() -> None:
         assert largest == gatherer.predicted_bytes(7, 5, 4, 4)
 
 
+def compressed_gathers() -> None:
+    """int8 and int4 with scales, over every backend: within the codec's bound, a piece at a time."""
+    from autotune.kernels.codecs import Codec
+    from autotune.types import DType
+
+    rank, n = dist.get_rank(), dist.get_world_size()
+    caches = _all(lambda g: (torch.randn(4, 70, 8, generator=g), torch.randn(4, 70, 8, generator=g)))
+    rows = _all(lambda g: torch.randn(300, 5, generator=g))
+    for word in ("int8", "int4"):
+        bound = Codec.parse(word).relative_error(DType.FLOAT32)
+        for _, keys, values in KVCacheAllGatherer(2 * n * 70 * 8 * 4, compression=word).gather(*caches[rank]):
+            assert keys.shape == values.shape == (1, n, 70, 8)
+        heads = list(KVCacheAllGatherer(1 << 20, compression=word).gather(*caches[rank]))
+        for kind in (0, 1):
+            got, want = heads[0][1 + kind], torch.stack([cache[kind] for cache in caches], dim=1)
+            assert 0 < (got - want).norm() <= bound * want.norm()
+        got = torch.cat([piece for _, piece in chunked_all_gather(rows[rank], n * 2000, compression=word)], dim=1)
+        assert 0 < (got - torch.stack(rows)).norm() <= bound * torch.stack(rows).norm()
+
+
 def tuned() -> dict[str, Value]:
     """A choice is equal on all ranks, is used, and survives a file."""
     found = tiles.tune_tiles("matmul_all_reduce", 64, 32, 16, candidates=(2, 4), rounds=9)
-    chosen = tiles.tiles_of(tiles.Fusion.MATMUL_ALL_REDUCE, 64, 32, 16, torch.float32, None)
-    assert chosen == found.tiles
+    x, w = torch.rand(64, 32), torch.rand(32, 16)
+    chosen = tiles.way_of(Fusion.MATMUL_ALL_REDUCE, x, w, None, None)
+    assert chosen == tiles.Way(tiles=found.tiles)
+    assert tiles.way_of(Fusion.MATMUL_ALL_REDUCE, x, w, 3, None) == tiles.Way(tiles=3)
+    assert tiles.way_of(Fusion.MATMUL_ALL_REDUCE, x[1:], w, None, None) == tiles.UNFUSED
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tiles.json"
         tiles.save_tiles(path)
         assert os.stat(path).st_mode & 0o777 == 0o600
         tiles._known.clear()
         tiles.load_tiles(path)
-    assert tiles.tiles_of(tiles.Fusion.MATMUL_ALL_REDUCE, 64, 32, 16, torch.float32, None) == chosen
-    return {"tiles": found.tiles, "best": found.best, "unfused_us": found.unfused_us, "rounds": found.gain.n_rounds}
+    assert tiles.way_of(Fusion.MATMUL_ALL_REDUCE, x, w, None, None) == chosen
+    return {"tiles": found.tiles, "best": found.best, "unfused_us": found.unfused_us, "of": found.collective_us}
+
+
+def by_the_vendor() -> None:
+    """A stand-in for a vendor's operator: found by its signature, measured beside ours, called where it is chosen."""
+    from torch import Tensor
+
+    def npu_mm_all_reduce_base(
+        x1: Tensor, x2: Tensor, hcom: str, *, reduce_op: str = "sum", comm_mode: str | None = None
+    ) -> Tensor:
+        assert (hcom, reduce_op) == ("group of HCCL", "sum")
+        if comm_mode == "aiv":
+            raise RuntimeError("not for this chip")
+        out = x1 @ x2
+        dist.all_reduce(out)
+        return out + (comm_mode == "wrong")
+
+    module = mock.Mock(spec=["npu_mm_all_reduce_base"], npu_mm_all_reduce_base=npu_mm_all_reduce_base)
+    own = vendor.found_in(module)
+    assert list(own) == [Fusion.MATMUL_ALL_REDUCE]
+    x, w = torch.rand(8, 4), torch.rand(4, 4)
+    with (
+        mock.patch.object(vendor, "hcom_name", return_value="group of HCCL"),
+        mock.patch.object(tiles, "operators", return_value=own),
+        mock.patch("autotune.runtime.torch.fused.operators", return_value=own),
+    ):
+        works = [tiles._works(way, Fusion.MATMUL_ALL_REDUCE, x, w, None) for way in tiles.vendor_ways(*own.values())]
+        assert works == [True, True, False]
+        assert not tiles._works(tiles.Way(vendor=(("comm_mode", "wrong"),)), Fusion.MATMUL_ALL_REDUCE, x, w, None)
+        found = tiles.tune_tiles("matmul_all_reduce", 8, 4, 4, candidates=(2,), rounds=9)
+        assert found.vendor in (None, (), (("comm_mode", "ai_cpu"),))
+        shape = tiles._shape(Fusion.MATMUL_ALL_REDUCE, 8, 4, 4, torch.float32, None)
+        tiles._known[shape] = dataclasses.replace(found, tiles=1, vendor=(("comm_mode", "ai_cpu"),))
+        leaf = x.clone().requires_grad_()
+        made = matmul_all_reduce(leaf, w)
+        made.sum().backward()
+        assert torch.allclose(made, matmul_all_reduce(x, w, tiles=1))
+        assert torch.allclose(leaf.grad, torch.ones(8, 4) @ w.t())
+    assert "the vendor's operator, which is not here" in told(lambda: matmul_all_reduce(x, w))[1]
+    del tiles._known[shape]
 
 
 def refused() -> list[str]:

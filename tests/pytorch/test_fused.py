@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pytorch.job import Job
@@ -18,7 +16,7 @@ def job(request: pytest.FixtureRequest) -> Iterator[Job]:
         yield ranks
 
 
-@pytest.mark.parametrize("check", ["products", "gradients", "gathers"])
+@pytest.mark.parametrize("check", ["products", "gradients", "gathers", "compressed_gathers", "by_the_vendor"])
 def test_fused(job: Job, check: str) -> None:
     job.ask(f"fused.{check}")
 
@@ -26,8 +24,9 @@ def test_fused(job: Job, check: str) -> None:
 def test_every_rank_tunes_the_same_number_of_tiles(job: Job) -> None:
     first, second = job.ask("fused.tuned")
     assert first == second
-    assert first["rounds"] == 9
-    assert first["tiles"] in (1, first["best"])
+    assert f"{first['tiles']} tiles" in ("1 tiles", first["best"])
+    assert first["unfused_us"] > 0
+    assert first["of"] > 0
 
 
 def test_what_cannot_be_done_is_one_clear_error(job: Job) -> None:
@@ -40,31 +39,3 @@ def test_what_cannot_be_done_is_one_clear_error(job: Job) -> None:
         assert len(said) == len(words)
         for message, word in zip(said, words, strict=True):
             assert word in message
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{}",
-        "[1]",
-        "null",
-        "[" * 100_000,
-        '[{"call": "matmul_all_reduce", "m": 1, "k": 1, "p": 1, "dtype": "float32", "n_ranks": 2, "tiles": 0}]',
-        '[{"call": "matmul", "m": 1, "k": 1, "p": 1, "dtype": "float32", "n_ranks": 2, "tiles": 1}]',
-        '[{"call": "matmul_all_reduce", "m": 1, "k": 1, "p": 1, "dtype": 5, "n_ranks": 2, "tiles": 1}]',
-        '[{"call": "matmul_all_reduce", "m": true, "k": 1, "p": 1, "dtype": "float32", "n_ranks": 2, "tiles": 1}]',
-    ],
-)
-def test_a_damaged_file_of_tiles_changes_nothing(text: str, tmp_path: Path) -> None:
-    from autotune.errors import TableFormatError
-    from autotune.runtime.torch import tiles
-
-    path = tmp_path / "tiles.json"
-    path.write_text(text, "utf-8")
-    before = dict(tiles._known)
-    if text == "{}":  # no entries, but no list either
-        path.write_text(json.dumps({"a": 1}), "utf-8")
-    with pytest.raises(TableFormatError):
-        tiles.load_tiles(path)
-    assert tiles._known == before

@@ -14,9 +14,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import torch.distributed as dist
-
 from ...errors import BackendUnavailable
+
+try:
+    import torch.distributed as dist
+except (ImportError, OSError) as err:  # OSError: one of its libraries is missing
+    raise BackendUnavailable(
+        f"PyTorch cannot be imported: {err}",
+        remedy="pip install 'mc2-autotune[torch]'; where it is installed, autotune doctor says what is broken",
+    ) from err
 
 if TYPE_CHECKING:
     from .agreement import Store

@@ -46,7 +46,7 @@ def mc2_all_reduce(
             `max_error`. False: lossless. A codec (``"int8"``, ``"threshold(0.1)"``) forces it.
         overlap: of asynchronous calls. None: small messages are not worth it and are over at once. False: none is. A
             number of tiles: that many operations one after the other (True: one).
-        topo: ``"ring"`` or ``"tree"`` restricts the choice to that family of algorithms.
+        topo: ``"ring"``, ``"tree"``, or over several hosts ``"hierarchical"`` restricts the choice to that family.
         group: None for the whole job.
         max_error: allowed error relative to the norm.
 
@@ -85,7 +85,7 @@ def mc2_all_gather(
     _one_tile(overlap)
     runner = executor(group)
     work = dense(tensor.detach())
-    out = work.new_empty((runner.n_ranks, *work.shape))
+    out = work.new_empty((runner.ranks.n_ranks, *work.shape))
     wishes = Wishes(compression=compression, max_error=max_error, topo=topo)
     pending = _one(runner, wishes, Collective.ALL_GATHER, work, out, ReduceOp.SUM, async_op, overlap)
     return _finished(pending, async_op, out, out)
@@ -113,11 +113,11 @@ def mc2_reduce_scatter(
     runner = executor(group)
     work = dense(tensor.detach())
     rows = work.shape[0] if work.dim() else 1
-    if rows % runner.n_ranks:
+    if rows % runner.ranks.n_ranks:
         raise UsageError(
-            f"reduce_scatter: {rows} rows are not a multiple of {runner.n_ranks} ranks", remedy="pad the tensor"
+            f"reduce_scatter: {rows} rows are not a multiple of {runner.ranks.n_ranks} ranks", remedy="pad the tensor"
         )
-    out = work.new_empty((rows // runner.n_ranks, *work.shape[1:]))
+    out = work.new_empty((rows // runner.ranks.n_ranks, *work.shape[1:]))
     wishes = Wishes(compression=compression, max_error=max_error, topo=topo)
     pending = _one(runner, wishes, Collective.REDUCE_SCATTER, work, out, op_of(op), async_op, overlap)
     return _finished(pending, async_op, out, out)
@@ -136,8 +136,8 @@ def _one(
     """One operation; over already where nothing is to run beside the caller."""
     part = target if collective is Collective.REDUCE_SCATTER else source
     shape = shape_of(collective, source, part.numel(), op, isinstance(runner, NativeExecutor))
-    config = choose(wishes, lambda budget: runner.ask(shape, budget), collective, runner.n_ranks)
-    small = overlap is None and shape.message_bytes(runner.n_ranks) < BESIDE_FROM_BYTES
+    config = choose(wishes, lambda budget: runner.ask(shape, budget), collective, runner.ranks)
+    small = overlap is None and shape.message_bytes(runner.ranks.n_ranks) < BESIDE_FROM_BYTES
     if async_op and overlap is not False and not small:
         return runner.start(shape, config, source, target)
     runner.run(shape, config, source, target)

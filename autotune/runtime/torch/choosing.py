@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ...errors import UsageError
-from ...kernels import lossy_names
+from ...kernels.calls import layout_of
 from ...kernels.codecs import Codec
-from ...kernels.schedules.registry import names
+from ...kernels.schedules.registry import build, names
+from ...kernels.schedules.wire import codec_legality
 from ...types import Collective, Config
 
-FAMILIES = {"ring": ("ring",), "tree": ("tree", "double_tree")}
+FAMILIES = {"ring": ("ring",), "tree": ("tree", "double_tree"), "hierarchical": ("hierarchical",)}
 """What `topo` restricts to; the first legal one stands in where the table's choice is of another family."""
 
 _SEGMENT_BYTES = 256 << 10  # of a forced algorithm whose table has no segment size to take over
@@ -32,7 +34,7 @@ class Wishes:
     Args:
         compression: True lets the table choose within `max_error`, False forbids it, a codec's word forces that codec.
         max_error: allowed error relative to the norm.
-        topo: ``"ring"`` or ``"tree"``.
+        topo: ``"ring"``, ``"tree"``, or over several hosts ``"hierarchical"``.
     """
 
     compression: bool | str | None = None
@@ -59,7 +61,26 @@ class Wishes:
         return self.compression is not False and self.max_error is not None
 
 
-def choose(wishes: Wishes, ask: Ask, collective: Collective, n_ranks: int) -> Config:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranks:
+    """The ranks of a group.
+
+    Args:
+        host_of: by rank, the number of its host; None where all share one.
+    """
+
+    n_ranks: int
+    host_of: tuple[int, ...] | None = None
+
+    @property
+    def placement(self) -> tuple[int, ...] | None:
+        """Ranks on each host, ascending; None for one host."""
+        if self.host_of is None:
+            return None
+        return tuple(sorted(map(self.host_of.count, set(self.host_of))))
+
+
+def choose(wishes: Wishes, ask: Ask, collective: Collective, ranks: Ranks) -> Config:
     """The config.
 
     Raises:
@@ -69,7 +90,7 @@ def choose(wishes: Wishes, ask: Ask, collective: Collective, n_ranks: int) -> Co
     if isinstance(wishes.compression, str):
         config = replace(config, codec=str(Codec.parse(wishes.compression)))
     lossy = config.codec != "none"
-    allowed = lossy_names(collective, n_ranks) if lossy else names(collective, n_ranks)
+    allowed = _legal(collective, ranks, lossy=lossy)
     if wishes.topo is None:
         # Direct sends each value once, so it is encoded least often.
         family = (config.algorithm, "direct", *allowed) if lossy else (config.algorithm,)
@@ -80,8 +101,19 @@ def choose(wishes: Wishes, ask: Ask, collective: Collective, n_ranks: int) -> Co
     fitting = [name for name in family if name in allowed]
     if not fitting:
         raise UsageError(
-            f"{collective.value} over {n_ranks} ranks{f' with {config.codec}' if lossy else ''} has no algorithm "
+            f"{collective.value} over {ranks.n_ranks} ranks{f' with {config.codec}' if lossy else ''} has no algorithm "
             f"of topo {wishes.topo!r}; it has {', '.join(allowed) or 'none'}",
             remedy="leave topo out",
         )
     return Config(algorithm=fitting[0], segment_bytes=config.segment_bytes or _SEGMENT_BYTES, codec=config.codec)
+
+
+@lru_cache(maxsize=256)
+def _legal(collective: Collective, ranks: Ranks, *, lossy: bool) -> tuple[str, ...]:
+    """Algorithms that these ranks can run; of them those that may carry a lossy codec."""
+    layout = layout_of(ranks.n_ranks, 0, ranks.host_of)
+    found = names(collective, ranks.n_ranks, layout)
+    if not lossy:
+        return found
+    built = {name: build(collective, name, ranks.n_ranks, layout) for name in found}
+    return tuple(name for name in found if codec_legality(collective, built[name]) is None)

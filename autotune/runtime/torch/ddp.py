@@ -15,7 +15,6 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ...kernels import ErrorFeedback
 from ...types import Collective, ReduceOp
 from .choosing import Wishes, choose
 from .executors import NativeExecutor, executor, shape_of
@@ -47,7 +46,7 @@ class Exchange:
         self._at_first = Wishes(compression=False, topo=topo)
         self._left = lossless_steps if self._wishes.lossy else 0
         self._parameters: dict[int, tuple[int, ...]] = {}
-        self.feedback = ErrorFeedback()
+        self.feedback = self._executor.feedback()
 
     def start(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Exchange a bucket; the future holds its buffer, averaged."""
@@ -56,7 +55,7 @@ class Exchange:
         native = isinstance(runner, NativeExecutor)
         shape = shape_of(Collective.ALL_REDUCE, tensor, tensor.numel(), ReduceOp.AVG, native)
         wishes = self._at_first if self._left else self._wishes
-        config = choose(wishes, lambda budget: runner.ask(shape, budget), shape.collective, runner.n_ranks)
+        config = choose(wishes, lambda budget: runner.ask(shape, budget), shape.collective, runner.ranks)
         if self._left and bucket.is_last():
             self._left -= 1
         if config.codec == "none":

@@ -18,11 +18,14 @@ import torch.distributed as dist
 from ...errors import UsageError
 from ...kernels import ErrorFeedback, Shape
 from ...kernels.asynchronous import STAGED_BYTES, guarded
+from ...kernels.calls import layout_of
 from ...kernels.portable import PortableCommunicator
+from ...kernels.portable_feedback import TensorFeedback
 from ...table import LIBRARY
 from ...types import Collective, Config, DType, Memory, ReduceOp
 from ..selector import Selector
 from .agreement import agree
+from .choosing import Ranks
 from .pending import LibraryCall, Pending, Ready, Work
 from .process_group import ProcessGroup
 from .tensors import KINDS, buffer, check
@@ -39,10 +42,13 @@ _TORCH_OPS = {
 }
 
 
+Feedback = ErrorFeedback | TensorFeedback
+
+
 class Executor(Protocol):
     """One group's end, as calls.py and ddp.py need it. Tensors are contiguous; `source` may be `target`."""
 
-    n_ranks: int
+    ranks: Ranks
     rank: int
 
     def ask(self, shape: Shape, max_error: float | None) -> Config:
@@ -57,10 +63,19 @@ class Executor(Protocol):
         """Start a call, or carry it out where nothing can run beside the caller."""
         ...
 
+    def feedback(self) -> Feedback:
+        """New residuals, for `start_corrected`."""
+        ...
+
     def start_corrected(
-        self, shape: Shape, config: Config, tensor: torch.Tensor, feedback: ErrorFeedback, name: str
+        self, shape: Shape, config: Config, tensor: torch.Tensor, feedback: Feedback, name: str
     ) -> Pending:
-        """An all_reduce in place that keeps what a lossy codec drops."""
+        """An all_reduce in place that keeps what a lossy codec drops.
+
+        Args:
+            feedback: of this executor.
+            name: of the buffer.
+        """
         ...
 
 
@@ -69,10 +84,12 @@ class NativeExecutor:
 
     def __init__(self, group: ProcessGroup) -> None:
         self._group = group
-        self.rank, self.n_ranks = group.communicator.rank, group.communicator.n_ranks
+        comm = group.communicator
+        self.rank = comm.rank
+        self.ranks = Ranks(n_ranks=comm.n_ranks, host_of=None if comm.hosts is None else comm.hosts.host_of)
 
     def ask(self, shape: Shape, max_error: float | None) -> Config:
-        return _ask(self._group.selector, "native", shape, self.n_ranks, max_error)
+        return _ask(self._group.selector, "native", shape, self.ranks, max_error)
 
     def run(self, shape: Shape, config: Config, source: torch.Tensor, target: torch.Tensor) -> None:
         comm = self._group.communicator
@@ -96,9 +113,13 @@ class NativeExecutor:
             run = guarded(plain, view, in_place=in_place, rank=self.rank, what=what, leave=comm.group.leave)
         return comm.submit(run, staged=staged)
 
+    def feedback(self) -> ErrorFeedback:
+        return ErrorFeedback()
+
     def start_corrected(
-        self, shape: Shape, config: Config, tensor: torch.Tensor, feedback: ErrorFeedback, name: str
+        self, shape: Shape, config: Config, tensor: torch.Tensor, feedback: Feedback, name: str
     ) -> Pending:
+        assert isinstance(feedback, ErrorFeedback), "feedback of another executor"
         comm = self._group.communicator
 
         def run() -> torch.Tensor:
@@ -120,17 +141,20 @@ class PortableExecutor:
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         store = dist.PrefixStore("autotune", dist.distributed_c10d._get_process_group_store(group))
-        self.rank, self.n_ranks = dist.get_rank(group), dist.get_world_size(group)
-        agreed = agree(store, self.rank, self.n_ranks, backend="torch", timeout=None)
+        self.rank, n_ranks = dist.get_rank(group), dist.get_world_size(group)
+        agreed = agree(store, self.rank, n_ranks, backend="torch", timeout=None)
+        several = len(set(agreed.hosts)) > 1
+        self.ranks = Ranks(n_ranks=n_ranks, host_of=tuple(map(agreed.hosts.index, agreed.hosts)) if several else None)
         self._selector = Selector(agreed.table)
         self._group = group
-        self._comm = PortableCommunicator(group, selector=self._select, check=agreed.check)
+        layout = layout_of(n_ranks, 0, self.ranks.host_of) if several else None
+        self._comm = PortableCommunicator(group, selector=self._select, layout=layout, check=agreed.check)
 
     def _select(self, collective: Collective, message_bytes: int, dtype: DType, op: ReduceOp, memory: Memory) -> Config:
         raise AssertionError("every call brings its config")
 
     def ask(self, shape: Shape, max_error: float | None) -> Config:
-        return _ask(self._selector, "torch", shape, self.n_ranks, max_error)
+        return _ask(self._selector, "torch", shape, self.ranks, max_error)
 
     def run(self, shape: Shape, config: Config, source: torch.Tensor, target: torch.Tensor) -> None:
         self.start(shape, config, source, target).wait()
@@ -147,7 +171,7 @@ class PortableExecutor:
             # gloo has no average; as DistributedDataParallel does, each part is divided before the sum.
             if not source.is_floating_point():
                 raise UsageError(f"gloo has no average of {shape.dtype.value}", remedy="use sum, and divide")
-            source, op = source / self.n_ranks, ReduceOp.SUM
+            source, op = source / self.ranks.n_ranks, ReduceOp.SUM
         match shape.collective:
             case Collective.ALL_GATHER:
                 return _ALL_GATHER(target.view(-1), source.view(-1), group=self._group, async_op=True)
@@ -159,14 +183,15 @@ class PortableExecutor:
                     target.copy_(source)
                 return dist.all_reduce(target, _TORCH_OPS[op], group=self._group, async_op=True)
 
+    def feedback(self) -> TensorFeedback:
+        return TensorFeedback()
+
     def start_corrected(
-        self, shape: Shape, config: Config, tensor: torch.Tensor, feedback: ErrorFeedback, name: str
+        self, shape: Shape, config: Config, tensor: torch.Tensor, feedback: Feedback, name: str
     ) -> Pending:
-        raise UsageError(
-            f"the codec {config.codec} over a group of {dist.get_backend(self._group)}: codecs run in the native "
-            "executor",
-            remedy="use the backend mc2 for tensors on the CPU, or compression=False",
-        )
+        assert isinstance(feedback, TensorFeedback), "feedback of another executor"
+        self._comm.all_reduce(tensor, shape.op, config=config, feedback=feedback, name=name)
+        return Ready(tensor)
 
 
 _executors: weakref.WeakKeyDictionary[Any, Executor] = weakref.WeakKeyDictionary()
@@ -209,13 +234,14 @@ def shape_of(collective: Collective, tensor: torch.Tensor, count: int, op: Reduc
     return Shape(collective, kind, op, 0, count)
 
 
-def _ask(selector: Selector, backend: str, shape: Shape, n_ranks: int, max_error: float | None) -> Config:
+def _ask(selector: Selector, backend: str, shape: Shape, ranks: Ranks, max_error: float | None) -> Config:
     return selector.select(
         shape.collective,
-        message_bytes=shape.message_bytes(n_ranks),
-        n_ranks=n_ranks,
+        message_bytes=shape.message_bytes(ranks.n_ranks),
+        n_ranks=ranks.n_ranks,
         dtype=shape.dtype,
         op=shape.op,
+        placement=ranks.placement,
         max_error=max_error,
         backend=backend,
     ).config

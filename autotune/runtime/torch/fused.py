@@ -1,7 +1,8 @@
 """Products and collectives in one: tiles of rows travel while the next tile is multiplied.
 
 In:  this rank's matrices. Out: the product over the whole group, with gradients.
-May not touch: how a collective is carried out (calls.py), and which number of tiles pays (tiles.py).
+May not touch: how a collective is carried out (calls.py), which number of tiles pays, and whether the vendor's operator
+does (tiles.py).
 
 The three forms are those of tensor-parallel layers, and of CANN's MC2 operators:
 
@@ -22,9 +23,11 @@ import torch
 import torch.distributed as dist
 
 from ...errors import UsageError
+from ...table.tiles import Fusion
 from .calls import mc2_all_gather, mc2_all_reduce, mc2_reduce_scatter
 from .pending import Pending
-from .tiles import Fusion, tiles_of
+from .tiles import Way, way_of
+from .vendor import operators
 
 Context = Any  # torch's, of an autograd function
 
@@ -49,7 +52,7 @@ def matmul_all_reduce(
         CommunicatorError: ranks called different things, or a rank is gone.
     """
     rows = _rows(x, w)
-    made = _MatmulAllReduce.apply(rows, w, _tiles(Fusion.MATMUL_ALL_REDUCE, rows, w, tiles, group), group)
+    made = _MatmulAllReduce.apply(rows, w, way_of(Fusion.MATMUL_ALL_REDUCE, rows, w, tiles, group), group)
     return made.view(*x.shape[:-1], w.shape[1])
 
 
@@ -65,7 +68,7 @@ def all_gather_matmul(
     """
     _two_dimensions(x)
     rows = _rows(x, w)
-    made: torch.Tensor = _AllGatherMatmul.apply(rows, w, _tiles(Fusion.ALL_GATHER_MATMUL, rows, w, tiles, group), group)
+    made: torch.Tensor = _AllGatherMatmul.apply(rows, w, way_of(Fusion.ALL_GATHER_MATMUL, rows, w, tiles, group), group)
     return made
 
 
@@ -86,8 +89,8 @@ def matmul_reduce_scatter(
     rows, n_ranks = _rows(x, w), dist.get_world_size(group)
     if len(rows) % n_ranks:
         raise UsageError(f"{len(rows)} rows are not a multiple of {n_ranks} ranks", remedy="pad the rows")
-    tiles = _tiles(Fusion.MATMUL_REDUCE_SCATTER, rows, w, tiles, group)
-    made: torch.Tensor = _MatmulReduceScatter.apply(rows, w, tiles, group)
+    way = way_of(Fusion.MATMUL_REDUCE_SCATTER, rows, w, tiles, group)
+    made: torch.Tensor = _MatmulReduceScatter.apply(rows, w, way, group)
     return made
 
 
@@ -96,10 +99,10 @@ class _MatmulAllReduce(torch.autograd.Function):  # type: ignore[misc] # torch i
 
     @staticmethod
     def forward(
-        ctx: Context, x: torch.Tensor, w: torch.Tensor, tiles: int, group: dist.ProcessGroup | None
+        ctx: Context, x: torch.Tensor, w: torch.Tensor, way: Way, group: dist.ProcessGroup | None
     ) -> torch.Tensor:
         ctx.save_for_backward(x, w)
-        return reduced(x, w, tiles, group)
+        return carried_out(Fusion.MATMUL_ALL_REDUCE, way, x, w, group)
 
     @staticmethod
     def backward(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None, None]:
@@ -112,11 +115,11 @@ class _AllGatherMatmul(torch.autograd.Function):  # type: ignore[misc] # torch i
 
     @staticmethod
     def forward(
-        ctx: Context, x: torch.Tensor, w: torch.Tensor, tiles: int, group: dist.ProcessGroup | None
+        ctx: Context, x: torch.Tensor, w: torch.Tensor, way: Way, group: dist.ProcessGroup | None
     ) -> torch.Tensor:
         ctx.save_for_backward(x, w)
-        ctx.tiles, ctx.group = tiles, group
-        return gathered(x, w, tiles, group)
+        ctx.tiles, ctx.group = way.tiles, group
+        return carried_out(Fusion.ALL_GATHER_MATMUL, way, x, w, group)
 
     @staticmethod
     def backward(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None, None]:
@@ -132,11 +135,11 @@ class _MatmulReduceScatter(torch.autograd.Function):  # type: ignore[misc] # tor
 
     @staticmethod
     def forward(
-        ctx: Context, x: torch.Tensor, w: torch.Tensor, tiles: int, group: dist.ProcessGroup | None
+        ctx: Context, x: torch.Tensor, w: torch.Tensor, way: Way, group: dist.ProcessGroup | None
     ) -> torch.Tensor:
         ctx.save_for_backward(x, w)
         ctx.group = group
-        return scattered(x, w, tiles, group)
+        return carried_out(Fusion.MATMUL_REDUCE_SCATTER, way, x, w, group)
 
     @staticmethod
     def backward(ctx: Context, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None, None]:
@@ -146,6 +149,26 @@ class _MatmulReduceScatter(torch.autograd.Function):  # type: ignore[misc] # tor
         assert isinstance(everyones, torch.Tensor)
         whole = everyones.view(-1, grad.shape[1])
         return whole @ w.t(), x.t() @ whole, None, None
+
+
+def carried_out(
+    fusion: Fusion, way: Way, x: torch.Tensor, w: torch.Tensor, group: dist.ProcessGroup | None
+) -> torch.Tensor:
+    """A fused call without gradients, in a given way."""
+    if way.vendor is not None:
+        operator = operators(x.device).get(fusion)
+        if operator is None:
+            raise UsageError(
+                f"{fusion.value} was tuned to the vendor's operator, which is not here",
+                remedy="give tiles=, or tune it again with tune_tiles()",
+            )
+        return operator.run(x, w, group, dict(way.vendor))
+    run = {
+        Fusion.MATMUL_ALL_REDUCE: reduced,
+        Fusion.ALL_GATHER_MATMUL: gathered,
+        Fusion.MATMUL_REDUCE_SCATTER: scattered,
+    }
+    return run[fusion](x, w, way.tiles, group)
 
 
 def reduced(x: torch.Tensor, w: torch.Tensor, tiles: int, group: dist.ProcessGroup | None) -> torch.Tensor:
@@ -219,11 +242,3 @@ def _rows(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 def _two_dimensions(x: torch.Tensor) -> None:
     if x.dim() != 2:
         raise UsageError(f"x has {x.dim()} dimensions, and rows are shared out over ranks", remedy="give x (m, k)")
-
-
-def _tiles(fusion: Fusion, x: torch.Tensor, w: torch.Tensor, tiles: int | None, group: dist.ProcessGroup | None) -> int:
-    if tiles is None:
-        return tiles_of(fusion, len(x), x.shape[1], w.shape[1], x.dtype, group)
-    if isinstance(tiles, bool) or not isinstance(tiles, int) or tiles < 1:
-        raise UsageError(f"tiles is {tiles!r}, not a number from 1 up", remedy="leave it out for the tuned choice")
-    return tiles

@@ -1,81 +1,73 @@
-"""How many tiles a fused product is cut into: measured for a shape, remembered, the same on every rank.
+"""Into how many tiles a fused product is cut: measured for a shape, remembered, the same on every rank.
 
-In:  shapes and a group. Out: a number of tiles, 1 for unfused. May not touch: how tiles travel (fused.py).
+In:  shapes and a group. Out: the way that was tuned, one tile for unfused. May not touch: how tiles travel (fused.py),
+the file (autotune/table/tiles.py).
 
-`tune_tiles` times the unfused pair and several numbers of tiles in interleaved rounds, as every comparison here is
-made, and keeps the unfused pair unless a number of tiles is significantly faster. What it found holds for the group's
-size in this process, and in others by `save_tiles` and `load_tiles`; all ranks must load the same file, as they must
-load the same table.
+`tune_tiles` times the unfused pair, several numbers of tiles, and on NPUs the vendor's fused operator, in interleaved
+rounds, as every comparison here is made, and keeps the unfused pair unless another way is significantly faster. What it
+found holds for the group's placement in this process, and in others by `save_tiles` and `load_tiles`; all ranks must
+load the same file, as they must load the same table. ``autotune explain matmul_all_reduce --tiles FILE`` says from how
+many rows on fusing pays.
 """
 
 from __future__ import annotations
 
-import enum
-import json
 import os
 import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from ...errors import TableFormatError, UsageError
-from ...measure import ALPHA, MIN_GAIN, MIN_ROUNDS, Comparison, paired_ratio
+from ...errors import UsageError
+from ...kernels.portable_clock import Clock
+from ...measure import ALPHA, MIN_GAIN, MIN_ROUNDS, paired_ratio
+from ...table.tiles import FusedShape, Fusion, Tiling, load_tilings, save_tilings
 from ...types import Phase, Sample, SampleKind
+from .calls import mc2_all_gather, mc2_all_reduce, mc2_reduce_scatter
+from .executors import executor
+from .vendor import Knobs, VendorOperator, operators
 
 CANDIDATES = (1, 2, 4, 8)
-_LEAST_S = 2e-4  # a sample is so many calls that they take about as long, as DESIGN.md's trials
-
-
-class Fusion(enum.Enum):
-    """The fused calls."""
-
-    MATMUL_ALL_REDUCE = "matmul_all_reduce"
-    ALL_GATHER_MATMUL = "all_gather_matmul"
-    MATMUL_REDUCE_SCATTER = "matmul_reduce_scatter"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """A fused call: rows m and inner dimension k of this rank's x, columns p of its w."""
-
-    fusion: Fusion
-    m: int
-    k: int
-    p: int
-    dtype: str
-    n_ranks: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tiling:
-    """What was found for a shape.
+class Way:
+    """How a fused call is carried out.
 
     Args:
-        tiles: the choice; 1 is unfused.
-        best: the fastest number of tiles above 1.
-        unfused_us: median of a call of the slowest rank.
-        gain: of `best` over unfused, in paired rounds.
+        tiles: of rows; 1 is the product and then the collective.
+        vendor: the knobs of the vendor's operator, which is called instead; None for ours.
     """
 
-    tiles: int
-    best: int
-    unfused_us: float
-    gain: Comparison
+    tiles: int = 1
+    vendor: Knobs | None = None
+
+    def __str__(self) -> str:
+        if self.vendor is None:
+            return f"{self.tiles} tile{'s' if self.tiles > 1 else ''}"
+        return " ".join(["vendor", *(f"{name}={value}" for name, value in self.vendor)])
 
 
-_known: dict[Shape, int] = {}
+UNFUSED = Way()
+_known: dict[FusedShape, Tiling] = {}
 
 
-def tiles_of(fusion: Fusion, m: int, k: int, p: int, dtype: torch.dtype, group: dist.ProcessGroup | None) -> int:
-    """The number of tiles that was tuned for a shape; 1 where it was not."""
+def way_of(fusion: Fusion, x: torch.Tensor, w: torch.Tensor, tiles: int | None, group: dist.ProcessGroup | None) -> Way:
+    """The way of a call on x (m, k) and w (k, p): by so many tiles, or with None as it was tuned, else unfused.
+
+    Raises:
+        UsageError: a number of tiles that is none.
+    """
+    if tiles is not None:
+        if isinstance(tiles, bool) or not isinstance(tiles, int) or tiles < 1:
+            raise UsageError(f"tiles is {tiles!r}, not a number from 1 up", remedy="leave it out for the tuned choice")
+        return Way(tiles=tiles)
     if not _known:
-        return 1
-    return _known.get(_shape(fusion, m, k, p, dtype, group), 1)
+        return UNFUSED
+    known = _known.get(_shape(fusion, len(x), x.shape[1], w.shape[1], x.dtype, group))
+    return UNFUSED if known is None else Way(tiles=known.tiles, vendor=known.vendor)
 
 
 def tune_tiles(
@@ -94,14 +86,13 @@ def tune_tiles(
 
     Args:
         m, k, p: x is (m, k) and w is (k, p), on each rank.
-        candidates: numbers of tiles; 1 is always among them.
+        candidates: numbers of tiles; 1 is always among them. On NPUs the vendor's operator is, too, with each of its
+            knobs; where it fails, or gives another result than the unfused pair, it is left out.
         rounds: interleaved; at least nine.
 
     Raises:
         UsageError: words or numbers that cannot be meant.
     """
-    from .fused import gathered, reduced, scattered
-
     fusion = _fusion(fusion)
     counts = sorted({1, *candidates})
     if counts[0] < 1 or len(counts) < 2 or rounds < MIN_ROUNDS:
@@ -110,30 +101,36 @@ def tune_tiles(
             f"{MIN_ROUNDS} rounds",
             remedy="leave them out",
         )
-    run = {
-        Fusion.MATMUL_ALL_REDUCE: reduced,
-        Fusion.ALL_GATHER_MATMUL: gathered,
-        Fusion.MATMUL_REDUCE_SCATTER: scattered,
-    }[fusion]
     x, w = torch.rand(m, k, dtype=dtype, device=device), torch.rand(k, p, dtype=dtype, device=device)
-    calls: dict[int, Callable[[], torch.Tensor]] = {n: _bound(run, x, w, n, group) for n in counts}
-    samples = _measured(calls, rounds, group, x.device)
-    gains = {n: paired_ratio(samples[1], samples[n]) for n in counts if n > 1}
-    best = max(gains, key=lambda n: (gains[n].median, -n))
-    proven = gains[best].p_value < ALPHA / len(gains)  # Bonferroni: the best of several is tested
-    tiles = best if proven and gains[best].median >= MIN_GAIN else 1
-    _known[_shape(fusion, m, k, p, dtype, group)] = tiles
-    times = sorted(sample.time_us for sample in samples[1])
-    return Tiling(tiles=tiles, best=best, unfused_us=times[len(times) // 2], gain=gains[best])
+    ways = [Way(tiles=n) for n in counts]
+    vendor = operators(x.device).get(fusion)
+    if vendor is not None:
+        ways += [way for way in vendor_ways(vendor) if _works(way, fusion, x, w, group)]
+    samples = _measured(fusion, ways, x, w, rounds, group)
+    gains = {way: paired_ratio(samples[UNFUSED], samples[way]) for way in ways if way != UNFUSED}
+    best = max(gains, key=lambda way: (gains[way].median, -way.tiles))
+    gain = gains[best]
+    assert gain.low is not None, "nine rounds have an interval"
+    assert gain.high is not None, "nine rounds have an interval"
+    proven = gain.p_value < ALPHA / len(gains)  # Bonferroni: the best of several is tested
+    choice = best if proven and gain.median >= MIN_GAIN else UNFUSED
+    found = Tiling(
+        tiles=choice.tiles,
+        vendor=choice.vendor,
+        best=str(best),
+        unfused_us=_median_us(samples[UNFUSED]),
+        collective_us=_median_us(samples[None]),
+        gain=gain.median,
+        gain_low=gain.low,
+        gain_high=gain.high,
+    )
+    _known[_shape(fusion, m, k, p, dtype, group)] = found
+    return found
 
 
 def save_tiles(path: str | os.PathLike[str]) -> None:
     """Write what was tuned in this process, one shape a line."""
-    lines = sorted(json.dumps(_fields(shape) | {"tiles": tiles}) for shape, tiles in _known.items())
-    text = "[\n" + ",\n".join(lines) + "\n]\n"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+    save_tilings(_known, path)
 
 
 def load_tiles(path: str | os.PathLike[str]) -> None:
@@ -142,49 +139,81 @@ def load_tiles(path: str | os.PathLike[str]) -> None:
     Raises:
         TableFormatError: it cannot be read, or is no such file; nothing of it is taken then.
     """
+    _known.update(load_tilings(path))
+
+
+def vendor_ways(operator: VendorOperator) -> list[Way]:
+    """The ways to try of an operator."""
+    return [Way(vendor=knobs) for knobs in operator.candidates]
+
+
+def _works(way: Way, fusion: Fusion, x: torch.Tensor, w: torch.Tensor, group: dist.ProcessGroup | None) -> bool:
+    """Whether the vendor's operator can do it here, on all ranks, and does what the unfused pair does."""
+    from .fused import carried_out
+
+    right = carried_out(fusion, UNFUSED, x, w, group)
     try:
-        entries = json.loads(Path(path).read_text("utf-8"))
-        found = {_read(entry): _whole(entry["tiles"]) for entry in entries}
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as err:
-        raise TableFormatError(f"{path} holds no numbers of tiles: {err}", remedy="write it by save_tiles()") from err
-    _known.update(found)
+        got = carried_out(fusion, way, x, w, group)
+        good = torch.allclose(got.float(), right.float(), rtol=3e-2, atol=3e-2 * float(right.abs().max()))
+    except RuntimeError:  # of a shape, type or number of ranks that it is not for
+        good = False
+    everyone = torch.tensor([float(good)], device=x.device)
+    dist.all_reduce(everyone, op=dist.ReduceOp.MIN, group=group)
+    return bool(everyone)
 
 
 def _measured(
-    calls: dict[int, Callable[[], torch.Tensor]],
-    rounds: int,
-    group: dist.ProcessGroup | None,
-    device: torch.device,
-) -> dict[int, list[Sample]]:
-    """Times of the slowest rank, in rounds whose order every rank shuffles alike."""
+    fusion: Fusion, ways: Sequence[Way], x: torch.Tensor, w: torch.Tensor, rounds: int, group: dist.ProcessGroup | None
+) -> dict[Way | None, list[Sample]]:
+    """Times of the slowest rank, in rounds whose order every rank shuffles alike; None is the collective alone."""
+    clock = Clock(x.device)
+    calls: dict[Way | None, Callable[[], object]] = {way: _bound(fusion, way, x, w, group) for way in ways}
+    calls[None] = _collective(fusion, x, w, group)
     for call in calls.values():
         call()
-    began_s = time.perf_counter()
-    calls[1]()
-    slowest_s = _slowest(time.perf_counter() - began_s, group, device)
-    repeat = max(1, round(_LEAST_S / slowest_s))
-    samples: dict[int, list[Sample]] = {n: [] for n in calls}
+
+    def meet() -> None:
+        dist.barrier(group)
+
+    estimate_s = _slowest(clock.seconds([calls[UNFUSED]], meet), group, x.device)
+    repeat = max(1, round(clock.least_s / estimate_s))
+    samples: dict[Way | None, list[Sample]] = {way: [] for way in calls}
     for number in range(rounds):
-        order = sorted(calls)
+        order = list(calls)
         random.Random(number).shuffle(order)
-        for position, n in enumerate(order):
-            dist.barrier(group)
-            began_s = time.perf_counter()
-            for _ in range(repeat):
-                calls[n]()
-            _wait_for_device(device)
-            time_us = _slowest((time.perf_counter() - began_s) / repeat, group, device) * 1e6
-            samples[n].append(
+        for position, way in enumerate(order):
+            seconds = clock.seconds([calls[way]] * repeat, meet) / repeat
+            samples[way].append(
                 Sample(
                     kind=SampleKind.STEADY,
                     phase=Phase.CONFIRM,
                     round=number,
                     position=position,
                     batch_calls=repeat,
-                    time_us=time_us,
+                    time_us=_slowest(seconds, group, x.device) * 1e6,
                 )
             )
     return samples
+
+
+def _bound(
+    fusion: Fusion, way: Way, x: torch.Tensor, w: torch.Tensor, group: dist.ProcessGroup | None
+) -> Callable[[], torch.Tensor]:
+    from .fused import carried_out
+
+    return lambda: carried_out(fusion, way, x, w, group)
+
+
+def _collective(
+    fusion: Fusion, x: torch.Tensor, w: torch.Tensor, group: dist.ProcessGroup | None
+) -> Callable[[], object]:
+    """The collective of the unfused pair by itself."""
+    if fusion is Fusion.ALL_GATHER_MATMUL:
+        return lambda: mc2_all_gather(x, group=group)
+    sums = x.new_zeros(len(x), w.shape[1])
+    if fusion is Fusion.MATMUL_REDUCE_SCATTER:
+        return lambda: mc2_reduce_scatter(sums, group=group)
+    return lambda: mc2_all_reduce(sums, group=group)
 
 
 def _slowest(seconds: float, group: dist.ProcessGroup | None, device: torch.device) -> float:
@@ -193,14 +222,9 @@ def _slowest(seconds: float, group: dist.ProcessGroup | None, device: torch.devi
     return max(1e-9, float(value))
 
 
-def _wait_for_device(device: torch.device) -> None:
-    """Products on an accelerator are only queued when a call returns."""
-    if device.type != "cpu":
-        getattr(torch, device.type).synchronize()
-
-
-def _bound(run: Callable[..., torch.Tensor], *arguments: Any) -> Callable[[], torch.Tensor]:  # noqa: ANN401 - run's own
-    return lambda: run(*arguments)
+def _median_us(samples: Sequence[Sample]) -> float:
+    times = sorted(sample.time_us for sample in samples)
+    return times[len(times) // 2]
 
 
 def _fusion(word: Fusion | str) -> Fusion:
@@ -211,30 +235,13 @@ def _fusion(word: Fusion | str) -> Fusion:
         raise UsageError(f"{word!r} is no fused call; those are {names}", remedy="name one of them") from None
 
 
-def _shape(fusion: Fusion, m: int, k: int, p: int, dtype: torch.dtype, group: dist.ProcessGroup | None) -> Shape:
-    n_ranks = dist.get_world_size(group)
-    return Shape(fusion=fusion, m=m, k=k, p=p, dtype=str(dtype).removeprefix("torch."), n_ranks=n_ranks)
-
-
-def _fields(shape: Shape) -> dict[str, object]:
-    return {
-        "call": shape.fusion.value,
-        "m": shape.m,
-        "k": shape.k,
-        "p": shape.p,
-        "dtype": shape.dtype,
-        "n_ranks": shape.n_ranks,
-    }
-
-
-def _read(entry: dict[str, Any]) -> Shape:
-    numbers = {name: _whole(entry[name]) for name in ("m", "k", "p", "n_ranks")}
-    if set(entry) != {*numbers, "call", "dtype", "tiles"} or not isinstance(entry["dtype"], str):
-        raise ValueError(f"an entry of {sorted(entry)}")
-    return Shape(fusion=Fusion(entry["call"]), dtype=entry["dtype"], **numbers)
-
-
-def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{value!r} is not a whole number from 1 up")
-    return value
+def _shape(fusion: Fusion, m: int, k: int, p: int, dtype: torch.dtype, group: dist.ProcessGroup | None) -> FusedShape:
+    ranks = executor(group).ranks
+    return FusedShape(
+        fusion=fusion,
+        m=m,
+        k=k,
+        p=p,
+        dtype=str(dtype).removeprefix("torch."),
+        placement=ranks.placement or (ranks.n_ranks,),
+    )
