@@ -13,7 +13,7 @@ import numpy as np
 from ranks.cases import Call
 from spec import STORAGE, Array, expected
 
-from autotune.kernels import Communicator, zero_copy_names
+from autotune.kernels import Communicator, single_copy_names, zero_copy_names
 from autotune.kernels.schedules.registry import names
 from autotune.types import Collective, DType, ReduceOp
 
@@ -34,10 +34,11 @@ def draw(rng: random.Random, n: int) -> Call:
     collective, dtype = rng.choice(list(Collective)), rng.choice(list(DType))
     op = rng.choice(list(ReduceOp)) if collective.computes else ReduceOp.SUM
     symmetric = rng.random() < 0.4 and collective not in (Collective.SCATTER, Collective.GATHER)
-    zero_copy = symmetric and rng.random() < 0.8
-    algorithms = zero_copy_names(collective, n) if zero_copy else names(collective, n)
+    exchange = "staged" if rng.random() < (0.2 if symmetric else 0.6) else "zero_copy" if symmetric else "single_copy"
+    without_outboxes = zero_copy_names if symmetric else single_copy_names
+    algorithms = names(collective, n) if exchange == "staged" else without_outboxes(collective, n)
     if not algorithms:
-        zero_copy, algorithms = False, names(collective, n)
+        exchange, algorithms = "staged", names(collective, n)
     most = _MOST_BYTES if rng.random() < 0.03 else 128 << 10
     count = int(2 ** rng.uniform(0, np.log2(most))) // dtype.itemsize // (n if collective.splits_by_rank else 1)
     if op is ReduceOp.AVG:
@@ -56,7 +57,7 @@ def draw(rng: random.Random, n: int) -> Call:
         in_place=collective is not Collective.ALL_TO_ALL and rng.random() < 0.4,
         shift=rng.choice((0, 0, 8, 60, 1)),
         symmetric=symmetric,
-        exchange="zero_copy" if zero_copy else "staged",
+        exchange=exchange,
     )
 
 

@@ -63,7 +63,9 @@ Group::Group(int fd, int rank, GroupOptions options)
     throw BadArgument("rank " + std::to_string(rank) + " is not in a group of " + std::to_string(n_ranks()),
                       "give each process a rank from 0 to " + std::to_string(n_ranks() - 1));
   RankLine& line = segment_.line(rank);
-  line.pid.store(static_cast<std::int32_t>(getpid()));
+  own_pid_ = static_cast<std::int32_t>(getpid());
+  line.pid.store(own_pid_);
+  announce_probe();
   line.clock.store(1);
   std::uint32_t absent = static_cast<std::uint32_t>(Presence::Absent);
   if (!line.presence.compare_exchange_strong(absent, static_cast<std::uint32_t>(Presence::Joined)))
@@ -77,6 +79,7 @@ Group::Group(int fd, int rank, GroupOptions options)
         [&] { return "rank " + std::to_string(rank_) + " waits for rank " + std::to_string(other) + " to join" + refusals(); });
     waiting_.watch(other);
   }
+  try_single_copy();
 }
 
 Group::~Group() {
@@ -99,7 +102,11 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
   const Program& program = *call.program;
   Places shared{};
   const Places* where = nullptr;
-  if (program.zero_copy) shared = places(call, input, output), where = &shared;
+  if (program.single_copy && !single_copy_fault_.empty())
+    throw BadArgument("a call that reads others' private buffers: " + single_copy_fault_, "use exchange=staged");
+  if (program.single_copy && splits)
+    throw BadArgument("parts of unequal size cannot be read where their owner has them", "use exchange=staged");
+  if (program.zero_copy && !program.single_copy) shared = places(call, input, output), where = &shared;
   const Buffers buffers{static_cast<const char*>(input), static_cast<char*>(output), splits, where,
                         static_cast<char*>(residual)};
   begin(call, where);
@@ -211,7 +218,7 @@ void Group::begin(const Call& call, const Places* places) {
                       call.plan.in_flight;
   if (scratch_.size() < needed) scratch_.resize(needed);
   const auto operands = static_cast<std::size_t>(call.program->max_sources);
-  if (sources_.size() < operands) sources_.resize(operands);
+  if (sources_.size() < operands) sources_.resize(operands), origins_.resize(operands), operands_.resize(operands);
   const auto stores = static_cast<std::size_t>(call.program->max_stores) + 1;
   if (stores_.size() < stores) stores_.resize(stores);
   const auto pieces = static_cast<std::size_t>(call.program->piece_blocks);
@@ -274,16 +281,18 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
   }
 
   int left = level.before_post;
-  if (level.posts && left == 0) post(mine, call, wave);
+  if (level.posts && left == 0) post(mine, call, wave, buffers);
   for (int i = level.first; i < level.last; i++) {
     const Instruction& op = program.instructions[static_cast<std::size_t>(i)];
     const std::size_t whole = program.vertical ? wave.length
                                                : block_start(wave.length, wave.pitch, op.block + op.width) -
                                                      block_start(wave.length, wave.pitch, op.block);
     std::size_t elements = whole;
+    bool elsewhere = false;  // an operand lies in another process
     for (int k = 0; k < op.n_sources; k++) {
       const Source& source = program.sources[static_cast<std::size_t>(op.first_source + k)];
       const void*& at = sources_[static_cast<std::size_t>(k)];
+      origins_[static_cast<std::size_t>(k)] = -1;
       switch (source.space) {
         case Space::Peer: {
           const Header& theirs = segment_.headers(source.rank, wave.half)[wave.previous_slot];
@@ -303,7 +312,16 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
           break;
         case Space::PeerInput:
         case Space::PeerOutput: {
-          await_message(source.rank, segment_.headers(source.rank, wave.half)[wave.previous_slot], wave.previous_word);
+          const Header& theirs = segment_.headers(source.rank, wave.half)[wave.previous_slot];
+          await_message(source.rank, theirs, wave.previous_word);
+          if (program.single_copy) {
+            Whereabouts where;
+            std::memcpy(&where, theirs.payload, sizeof where);
+            at = (source.space == Space::PeerInput ? where.input : where.output) + offset(source.index, nullptr) * item;
+            origins_[static_cast<std::size_t>(k)] = source.rank;
+            elsewhere = true;
+            break;
+          }
           const std::size_t place = source.space == Space::PeerInput ? places->input : places->output;
           at = segment_.heap(source.rank) + place + offset(source.index, nullptr) * item;
           break;
@@ -330,7 +348,7 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
       for (int k = 0; k < op.width; k++)
         leaving_[static_cast<std::size_t>(op.piece + k)] =
             static_cast<const char*>(sources_[0]) + static_cast<std::size_t>(k) * wave.pitch * item;
-      if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave);
+      if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave, buffers);
       continue;
     }
     char* const piece =
@@ -350,16 +368,22 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
             segment_.heap(target.rank) + places->output + offset(target.index, nullptr) * item;
       }
       store_everywhere(call, wave, op, memory, elements);
+    } else if (elements && elsewhere) {
+      pull(call, wave, op, memory, elements);
     } else if (elements && op.n_sources) {
       execute(call, wave, op, sources_.data(), memory, piece, elements);
     }
-    if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave);
+    if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave, buffers);
   }
 }
 
-void Group::post(Header& header, const Call& call, const Wave& wave) {
+void Group::post(Header& header, const Call& call, const Wave& wave, const Buffers& buffers) {
   // Streaming stores are ordered by nothing else.
   if (call.stream_outbox || (wave.stream && call.program->zero_copy)) store_fence();
+  if (call.program->single_copy) {
+    const Whereabouts where{buffers.input, buffers.output};
+    std::memcpy(header.payload, &where, sizeof where);
+  }
   header.word.store(wave.word, std::memory_order_release);
   waiting_.ring();
   if (!wave.level->remote_readers.empty()) [[unlikely]] send_to_other_hosts(call, wave);

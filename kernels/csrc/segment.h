@@ -22,7 +22,7 @@
 namespace autotune {
 
 inline constexpr std::uint64_t kMagic = 0x6175746F74756E65;  // "autotune"
-inline constexpr std::uint32_t kLayoutVersion = 3;
+inline constexpr std::uint32_t kLayoutVersion = 4;
 inline constexpr int kSlots = 32;          // message slots of one outbox half
 inline constexpr int kInlineBytes = 56;    // payload that fits into the cache line of its word
 inline constexpr int kHistory = 16;        // calls that a rank's line remembers
@@ -44,7 +44,7 @@ struct alignas(64) CallRecord {
   Word tag;        // call number << 20 | chain of signatures up to this call
   Word count;      // elements
   Word segment;    // bytes
-  Word what;       // collective | dtype << 8 | op << 16 | knobs << 24 | zero copy << 29 | in place << 30 | streamed outbox << 31 | root << 32
+  Word what;       // collective | dtype << 8 | op << 16 | single copy << 23 | knobs << 24 | zero copy << 29 | in place << 30 | streamed outbox << 31 | root << 32
   Word codec;           // 0 for none, or 1 + CodecKind
   Word codec_parameter;  // the bits of a double
   Word algorithm[4];  // name, zero padded
@@ -69,7 +69,9 @@ struct alignas(128) RankLine {
   std::atomic<std::uint32_t> bell;
   std::atomic<std::uint32_t> presence;
   std::atomic<std::int32_t> pid;
-  char pad1[112];
+  Word probe;   // address of a word in its process that the others try to read
+  Word probed;  // 0 until it has tried theirs; then 1, or (rank + 1) << 32 | errno of one that it cannot read
+  char pad1[96];
   CallRecord history[kHistory];
 };
 

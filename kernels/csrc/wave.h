@@ -24,6 +24,13 @@ struct Group::Wave {
   std::size_t piece_bytes;  // the same in messages
 };
 
+// What a message of a single-copy program carries: where its sender's buffers lie in the sender's process.
+struct Whereabouts {
+  const char* input;
+  const char* output;
+};
+static_assert(sizeof(Whereabouts) <= kInlineBytes);
+
 // Elements before block `index` of a slice, cut to [0, length) with the given pitch.
 inline std::size_t block_start(std::size_t length, std::size_t pitch, int index) {
   return std::min(length, pitch * static_cast<std::size_t>(index));

@@ -1,12 +1,13 @@
-"""What a rank does to shared memory in a sequence of calls: `Group::run` of csrc/group.cc without arithmetic and sizes.
+"""What a rank does to shared memory in a sequence of calls: csrc/group.cc and level.cc without arithmetic and sizes.
 
 In:  the programs that kernels/compiler.py and zero_copy.py make, how calls are cut, the memory orders of the source.
-Out: one thread's operations for the machine. May not touch: the machine's insides.
+Out: one thread's operations for the machine. May not touch: the machine's insides. Reading a private buffer through the
+kernel is a read like any other.
 
 Every function names the one of the executor that it stands for. Waits are loads that are repeated; handshakes.py has
 what happens when they turn into sleep. Bytes are not modelled but places: a slot of an outbox, or a block of one slice
-of a buffer in symmetric memory; private buffers are nobody else's. Between calls the caller overwrites all of its
-symmetric buffers, as it may.
+of a buffer that others use; other private buffers are nobody else's. Between calls the caller overwrites all of its
+buffers that others use, as it may.
 """
 
 from __future__ import annotations
@@ -44,11 +45,13 @@ class Call:
     Args:
         n_slices: the plan's `slices`.
         most_in_flight: the knob `slices_in_flight`.
+        in_place: whether private buffers are, on all ranks; over symmetric memory the programs say it.
     """
 
     programs: tuple[Program, ...]
     n_slices: int = 1
     most_in_flight: int = 4
+    in_place: bool = False
 
     @property
     def spacing(self) -> int:
@@ -159,6 +162,8 @@ class _Level:
 
     def _instruction(self, op: Instruction) -> Iterator[Operation]:
         shared = self._program.zero_copy
+        if shared and self._stays(op):
+            return
         for source in op.sources:
             match source.space:
                 case Space.PEER:
@@ -178,6 +183,13 @@ class _Level:
         if op.destinations & TO_OUTBOX:
             yield Write(("outbox", self._rank, *self._slot(self._wave)), self._start + self._wave)
 
+    def _stays(self, op: Instruction) -> bool:
+        """Whether a copy has one place as source and target, in place: `Group::execute` leaves it alone."""
+        if len(op.sources) != 1 or op.sources[0].space is not Space.INPUT or not op.destinations & TO_OUTPUT:
+            return False
+        target = self._blocks(op, Space.OUTPUT, self._rank, op.memory_index)
+        return not op.stores and self._blocks(op, Space.INPUT, self._rank, op.sources[0].index) == target
+
     def _post(self) -> Iterator[Operation]:
         """`Group::post`. A word that is overwritten before all have seen it is awaited for ever: as bad as a race."""
         word = ("message", self._rank, *self._slot(self._wave))
@@ -194,7 +206,7 @@ class _Level:
         return self._half, wave % self._call.window, self._slice % self._call.in_flight
 
     def _blocks(self, op: Instruction, space: Space, rank: int, index: int) -> list[Name]:
-        name = _places(self._program)
+        name = _places(self._call)
         return [(name(space, rank, index + i), self._slice) for i in range(op.width)]
 
 
@@ -203,17 +215,19 @@ def await_clock(source: int, clock: int, rules: Rules) -> Operation:
     return Load(("clock", source), clock, FOREVER, rules.orders["clock load"])
 
 
-def _places(program: Program) -> Callable[[Space, int, int], Name]:
+def _places(call: Call) -> Callable[[Space, int, int], Name]:
     """Where blocks lie, as `Group::places` demands it: blocks that lie at one address have one name."""
+    program = call.programs[0]
     collective = program.collective
-    aliased = program.in_place or collective is Collective.BROADCAST
+    shared = collective is Collective.BROADCAST and not program.single_copy
+    aliased = program.in_place or call.in_place or shared
 
     def name(space: Space, rank: int, index: int) -> Name:
         is_input = space in (Space.INPUT, Space.PEER_INPUT)
         match collective:
-            case Collective.ALL_GATHER if aliased and is_input:
+            case Collective.ALL_GATHER | Collective.GATHER if aliased and is_input:
                 return (rank, "output", rank + index)
-            case Collective.REDUCE_SCATTER if aliased and not is_input:
+            case Collective.REDUCE_SCATTER | Collective.SCATTER if aliased and not is_input:
                 return (rank, "input", rank + index)
             case Collective.ALL_REDUCE | Collective.REDUCE | Collective.BROADCAST if aliased:
                 return (rank, "output", index)
@@ -226,9 +240,9 @@ def _buffers(call: Call, rank: int) -> Iterator[Name]:
     """All places of a rank's own buffers."""
     program = call.programs[rank]
     blocks = program.n_ranks if program.collective in VERTICAL else program.blocks
-    inputs = 1 if program.collective is Collective.ALL_GATHER else blocks
-    outputs = 1 if program.collective is Collective.REDUCE_SCATTER else blocks
-    name = _places(program)
+    inputs = 1 if program.collective in (Collective.ALL_GATHER, Collective.GATHER) else blocks
+    outputs = 1 if program.collective in (Collective.REDUCE_SCATTER, Collective.SCATTER) else blocks
+    name = _places(call)
     for part in range(call.n_slices):
         for space, length in ((Space.INPUT, inputs), (Space.OUTPUT, outputs)):
             for index in range(length):
