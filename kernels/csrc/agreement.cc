@@ -14,7 +14,7 @@ const char* const kCollectiveNames[kCollectives] = {"all_reduce", "all_gather", 
                                                     "reduce",     "scatter",    "gather",         "all_to_all"};
 const char* const kCodecNames[kCodecKinds] = {"threshold", "threshold_abs", "int8", "int4"};
 const char* const kOpNames[kOps] = {"sum", "prod", "max", "min", "avg"};
-constexpr std::uint64_t kLookBack = kHistory - 4;  // a peer is at most two calls ahead, so these records are whole
+constexpr std::uint64_t kLookBack = kHistory - kBanks - 2;  // a peer is at most kBanks calls ahead, so these are whole
 
 }  // namespace
 

@@ -6,7 +6,7 @@
 // Protocol (kernels/README.md has it in full, with the memory-order argument). All ranks step through the same waves;
 // slice s does superstep l in wave l + spacing * s. A message of wave w lies in slot (w mod window, s mod in_flight) of
 // its sender's outbox and is announced by the word (first wave of the call + w) << 20 | chain, where the chain stands for
-// the signatures of this and all earlier calls. Outboxes have two halves; calls alternate.
+// the signatures of this and all earlier calls. Outboxes have two halves, and headers kBanks; calls take turns.
 #pragma once
 
 #include <atomic>
@@ -105,6 +105,8 @@ class Group {
   void try_single_copy();
   void read_peer(int source, std::uint64_t from, void* to, std::size_t bytes);
   void pull(const Call& call, const Wave& wave, const Instruction& op, char* memory, std::size_t elements);
+  // Over several hosts packets know halves only.
+  int bank_of(std::uint64_t call) const { return static_cast<int>(call % (network_ ? 2 : kBanks)); }
   bool remote(int rank) const { return network_ && network_->remote(rank); }
   void send_to_other_hosts(const Call& call, const Wave& wave);
   void await_remote_readers(const Program& program);
@@ -140,6 +142,8 @@ class Group {
   std::uint64_t epoch_ = 1;           // first wave of the next call
   std::uint64_t previous_start_ = 0;  // first wave of the call before
   bool previous_synchronising_ = true;
+  std::uint64_t starts_[kBanks] = {};  // first waves of the latest calls, by number
+  std::uint64_t all_started_ = 0;      // first wave of the latest call that is known to have begun on every rank
   int rotated_calls_ = 0;     // counted up to 3
   std::size_t rotation_ = 0;  // where this call's messages begin in its half of every outbox, in bytes
   std::vector<std::uint64_t> seen_clock_;  // by rank: the latest clock that was looked at

@@ -2,7 +2,7 @@
 //
 // In: a file descriptor and a rank. Out: typed views. The only file that says where things lie; it waits for nobody.
 //
-//   GroupHeader | RankLine[n] | Header[n][2][kSlots] | outbox[n][2][half_bytes] | Channel[n][n] | heap[n][heap_bytes]
+//   GroupHeader | RankLine[n] | Header[n][kBanks][kSlots] | outbox[n][2][half_bytes] | Channel[n][n] | heap[n][heap_bytes]
 //
 // The heaps are symmetric memory: what ranks allocate together lies at the same offset in each, and every rank reads and
 // writes all of them. They are mapped when the first buffer is allocated. The segment is a sealed memfd: it needs no
@@ -23,9 +23,10 @@ namespace autotune {
 
 inline constexpr std::uint64_t kMagic = 0x6175746F74756E65;  // "autotune"
 inline constexpr std::uint32_t kLayoutVersion = 4;
-inline constexpr int kSlots = 32;          // message slots of one outbox half
+inline constexpr int kSlots = 32;          // message slots of one call
+inline constexpr int kBanks = 8;           // calls whose slots are apart
 inline constexpr int kInlineBytes = 56;    // payload that fits into the cache line of its word
-inline constexpr int kHistory = 16;        // calls that a rank's line remembers
+inline constexpr int kHistory = 32;        // calls that a rank's line remembers
 inline constexpr int kChannelSlots = 4;    // pieces in flight from one rank to another in send/recv
 inline constexpr std::size_t kChannelPieceBytes = 64 << 10;
 inline constexpr int kMaxRanks = 1024;
@@ -123,8 +124,8 @@ class Segment {
   std::size_t half_bytes() const { return half_bytes_; }
   GroupHeader& group() const { return *reinterpret_cast<GroupHeader*>(base_); }
   RankLine& line(int rank) const { return reinterpret_cast<RankLine*>(base_of(rank) + lines_at_)[rank]; }
-  Header* headers(int rank, int half) const {
-    return reinterpret_cast<Header*>(base_of(rank) + headers_at_) + (rank * 2 + half) * kSlots;
+  Header* headers(int rank, int bank) const {
+    return reinterpret_cast<Header*>(base_of(rank) + headers_at_) + (rank * kBanks + bank) * kSlots;
   }
   char* outbox(int rank, int half) const {
     return base_of(rank) + outboxes_at_ + static_cast<std::size_t>(rank * 2 + half) * half_bytes_;

@@ -10,7 +10,8 @@
 namespace autotune {
 
 struct Group::Wave {
-  int half;
+  int half;  // of the outbox
+  int bank;  // of the headers
   std::uint64_t word;           // that announces a message of this wave
   std::uint64_t previous_word;  // that announced the messages taken now
   std::size_t number;           // in the call, from 0

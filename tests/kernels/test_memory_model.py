@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from litmus.handshakes import broadcast, channel, pingpong, record
@@ -64,6 +65,7 @@ def _every_call(n: int) -> Iterator[Call]:
             for cut in CUTS:
                 root = n - 1 if collective.has_root else 0
                 yield call(collective, algorithm, n, cut, root=root)
+                yield replace(call(collective, algorithm, n, cut, root=root), in_line=True)
                 for in_place in (False, True):
                     for exchange in (zero_copy, single_copy):
                         try:
@@ -104,11 +106,13 @@ def test_worst_executions_of_different_calls(n: int) -> None:
     rng = random.Random(n)
     for _ in range(40):
         calls = [rng.choice(every_call(n)) for _ in range(5)]
-        assert fault(calls, oldest_only=True) is None, calls
+        for banks in (2, 3):
+            assert fault(calls, Rules(ORDERS, banks=banks), oldest_only=True) is None, calls
 
 
 WAVES = call(Collective.BROADCAST, "ring", 2, CUTS[2])
 ONCE = call(Collective.BROADCAST, "tree", 3)
+LINES = replace(ONCE, in_line=True)
 PUSH = zero_copy(Collective.ALL_REDUCE, "ring", 2)
 PULL = zero_copy(Collective.ALL_GATHER, "ring", 2)
 READS = single_copy(Collective.ALL_GATHER, "ring", 2)
@@ -128,6 +132,8 @@ WEAKENED = {
     "relaxed store of the word that says where buffers lie": (READS, Rules({**ORDERS, "message store": False})),
     "relaxed clock, where private buffers are read": (READS, Rules({**ORDERS, "clock store": False})),
     "no wait at the end, where private buffers are read": (READS, Rules(ORDERS, frozenset({"final"}))),
+    "no wait for the line after calls that do not synchronise": (LINES, Rules(ORDERS, frozenset({"half"}))),
+    "line written a call too early": (LINES, Rules(ORDERS, bank_lead=1)),
     "no wait at the end": (PULL, Rules(ORDERS, frozenset({"final"}))),
     "no wait of the program before a push": (PUSH, Rules(ORDERS, frozenset({"program"}))),
 }
