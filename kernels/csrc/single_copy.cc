@@ -89,14 +89,14 @@ void Group::read_peer(int source, std::uint64_t from, void* to, std::size_t byte
     return;
   }
   const int error = read_memory(process, from, to, bytes);
+  if (!error) return;
   const std::string who = "rank " + std::to_string(source), pid = " (pid " + std::to_string(process) + ")";
   if (error == ESRCH)
     waiting_.fail(describe(rank_, call_) + " reads from " + who + ": " + who + pid + " died",
                   "look at the output of " + who + " for why it ended");
-  if (error)
-    waiting_.fail(describe(rank_, call_) + " cannot read " + std::to_string(bytes) + " bytes of " + who + pid + ": " +
-                      std::strerror(error),
-                  "look at what " + who + " did to its buffers while the call ran; exchange=staged does not read them");
+  waiting_.fail(describe(rank_, call_) + " cannot read " + std::to_string(bytes) + " bytes of " + who + pid + ": " +
+                    std::strerror(error),
+                "look at what " + who + " did to its buffers while the call ran; exchange=staged does not read them");
 }
 
 // The operands of which `origins_` names a rank lie there, at the addresses in `sources_`.
