@@ -19,6 +19,7 @@ from pathlib import Path
 
 from . import settings as settings_module
 from .hccl.installed import torch_npu_fault
+from .kernels.single_copy import YAMA, own_memory_fault, yama_fault
 from .runtime.host_tables import HostTable, tables_here
 from .runtime.network_facts import NetworkFacts, network_facts
 from .runtime.staleness import REMEDY, changes
@@ -81,6 +82,7 @@ class Facts:
         fingerprint: of the topology.
         identity: kernel, CPU, libraries and drivers, as ``environment`` names them.
         network: what would carry messages to ranks of other hosts; None where it was not tried (another root).
+        single_copy_fault: why ranks may not read each other's memory; None where nothing speaks against it.
     """
 
     topology: Topology
@@ -98,6 +100,7 @@ class Facts:
     fingerprint: str = ""
     identity: Mapping[str, str] = field(default_factory=dict)
     network: NetworkFacts | None = None
+    single_copy_fault: str | None = None
 
 
 def diagnose(root: str = "/", settings: Settings | None = None, n_ranks: int | None = None) -> list[Finding]:
@@ -128,7 +131,7 @@ def gather(
     """Read what the checks need. ``resolve`` stands for ``own_addresses`` in tests."""
     topology = parse(collect(root))
     recorder = Recorder(root)
-    for path in ("/proc/meminfo", "/proc/loadavg", "/proc/self/limits"):
+    for path in ("/proc/meminfo", "/proc/loadavg", "/proc/self/limits", "/proc/self/status", YAMA):
         recorder.read(path)
     read = recorder.entries
     available = re.search(r"^MemAvailable:\s+([0-9]{1,15}) kB", text_of(read, "/proc/meminfo") or "", re.MULTILINE)
@@ -152,6 +155,8 @@ def gather(
         fingerprint=here,
         identity=identity({name for table in tables for name in table.environment}, root),
         network=network_facts(settings.network, settings.net_devices) if root == "/" else None,
+        single_copy_fault=yama_fault(text_of(read, YAMA), text_of(read, "/proc/self/status") or "")
+        or own_memory_fault(),
     )
 
 
@@ -228,6 +233,16 @@ def _shared_memory(facts: Facts) -> Finding:
         "/dev/shm",
         f"{found}: too little for torch's data loaders, UCX and MPI (autotune's own ranks do not use it)",
         "docker run --shm-size=1g, or as root: mount -o remount,size=1G /dev/shm",
+    )
+
+
+def _single_copy(facts: Facts) -> Finding:
+    if facts.single_copy_fault is None:
+        return _ok("single copy", "ranks may read each other's memory, as far as one process can tell")
+    return _warning(
+        "single copy",
+        f"{facts.single_copy_fault}: large messages in private buffers are copied twice (exchange=staged)",
+        "as root: sysctl kernel.yama.ptrace_scope=0; in a container: docker run --cap-add=SYS_PTRACE",
     )
 
 
@@ -364,6 +379,7 @@ def _tables(facts: Facts) -> Finding:
 CHECKS: tuple[Callable[[Facts], Finding], ...] = (
     _memory,
     _shared_memory,
+    _single_copy,
     _cpu_quota,
     _ranks,
     _governor,

@@ -19,6 +19,9 @@ longer stays in the caches."""
 ZERO_COPY_SEGMENTS = (256 << 10, 1 << 20, 1 << 30)
 """The same where nothing is copied: a slice that stays in the caches, or the whole message at once."""
 
+SINGLE_COPY_FROM_BYTES = 32 << 10
+"""Private messages from here on are worth a call to the kernel that reads them where they lie."""
+
 STREAMED_SIZES = range(1 << 10, (64 << 20) + 1)
 """Messages, in bytes, that are worth writing to the outbox past the caches as well; smaller ones travel with their
 word."""
@@ -29,6 +32,7 @@ CODECS = ("int8", "int4", "threshold(0.1)", "threshold(0.5)", "threshold(1.0)")
 CODEC_SEGMENTS = (64 << 10, 256 << 10)
 
 _ZERO_COPY = (("exchange", "zero_copy"),)
+_SINGLE_COPY = (("exchange", "single_copy"),)
 _STREAMED = (("outbox", "streamed"),)
 _FLOATS = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.BFLOAT16)
 
@@ -38,6 +42,7 @@ def native_candidates(
     *,
     names: Callable[[Collective, int], tuple[str, ...]],
     zero_copy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
+    single_copy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
     lossy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
     slices: Callable[[Config], int],
     streamed: Collection[str] = (),
@@ -49,11 +54,13 @@ def native_candidates(
     Configs of one algorithm with the same number of slices run the same plan and are one candidate. Its name is the one
     with the largest segment: that one still runs the measured plan for somewhat larger messages, where a smaller
     segment cuts once more. Where asked, messages of middling size compete with outboxes written past the caches as
-    well; over symmetric memory, so does the exchange without copies.
+    well; over symmetric memory, so does the exchange without copies, and of larger private messages the one with a
+    single copy.
 
     Args:
         names: (collective, n_ranks) -> legal algorithms; no two that do the same.
         zero_copy_names: those that need no copies over symmetric memory.
+        single_copy_names: those whose ranks can read each other's private buffers, where the host lets them.
         lossy_names: those that may carry lossy codecs, for problems with an error budget.
         slices: config -> number of slices for this problem.
         streamed: algorithms that compete with outboxes written past the caches as well. A few stand for all: how
@@ -76,6 +83,12 @@ def native_candidates(
             for algorithm in zero_copy_names(problem.key.collective, problem.key.n_ranks)
             for s in ZERO_COPY_SEGMENTS
         ]
+    elif problem.message_bytes >= SINGLE_COPY_FROM_BYTES:
+        grid += [
+            Config(algorithm=algorithm, segment_bytes=s, knobs=_SINGLE_COPY)
+            for algorithm in single_copy_names(problem.key.collective, problem.key.n_ranks)
+            for s in ZERO_COPY_SEGMENTS
+        ]
     if problem.key.max_error is not None and problem.key.dtype in _FLOATS and problem.key.op_class is not OpClass.PROD:
         grid += [
             Config(algorithm=algorithm, segment_bytes=s, codec=codec)
@@ -86,11 +99,11 @@ def native_candidates(
     plain = [
         c
         for c in preferred
-        if c.knobs in ((), _ZERO_COPY, _STREAMED)
+        if c.knobs in ((), _ZERO_COPY, _SINGLE_COPY, _STREAMED)
         and c == Config(algorithm=c.algorithm, segment_bytes=c.segment_bytes, knobs=c.knobs)
     ]
     named: dict[tuple[str, str, tuple[tuple[str, KnobValue], ...], int], Config] = {}
     for config in (*grid, *reversed(plain)):  # the last one names the plan
-        if config.algorithm in legal or config.knobs == _ZERO_COPY or config.codec != "none":
+        if config.algorithm in legal or config.knobs in (_ZERO_COPY, _SINGLE_COPY) or config.codec != "none":
             named[config.algorithm, config.codec, config.knobs, slices(config)] = config
     return tuple(named.values())

@@ -5,7 +5,8 @@
 
 An episode is a new group of 1 to 8 ranks, each a forked process pinned to a core, that make the same random calls:
 all collectives, algorithms, types, operations, roots, sizes (0 to 4 MiB), segment sizes and knobs, in place or not,
-in private and in symmetric memory, by copies and without, with send and recv and new allocations in between. In half
+in private and in symmetric memory, by copies, by reading peers' memory and without, with a codec that drops nothing,
+at once or beside the caller, with send and recv and new allocations in between. In half
 of the episodes a rank is killed at a random time. Every output is compared, byte for byte, with the tests' reference.
 Then: every survivor of a kill has finished or got the error that names the dead rank, soon; no rank holds a
 descriptor, a mapping or a thread more than before it joined; no child and no segment of ours is left on this host.
@@ -117,7 +118,7 @@ def play(episode: Episode, rank: int, fd: int, done: list[int]) -> None:
                 elif other < 0.07:
                     player.reallocate(rng.randrange(2))
                 else:
-                    player.make(next_call)
+                    player.make(next_call, beside=other > 0.9)
             except Wrong as wrong:
                 raise Wrong(f"{wrong} by {next_call}") from None
             done[0] += 1

@@ -11,9 +11,9 @@ import random
 
 import numpy as np
 from ranks.cases import Call
-from spec import STORAGE, Array, expected
+from spec import FLOATS, STORAGE, Array, expected
 
-from autotune.kernels import Communicator, zero_copy_names
+from autotune.kernels import Communicator, lossy_names, single_copy_names, zero_copy_names
 from autotune.kernels.schedules.registry import names
 from autotune.types import Collective, DType, ReduceOp
 
@@ -34,10 +34,15 @@ def draw(rng: random.Random, n: int) -> Call:
     collective, dtype = rng.choice(list(Collective)), rng.choice(list(DType))
     op = rng.choice(list(ReduceOp)) if collective.computes else ReduceOp.SUM
     symmetric = rng.random() < 0.4 and collective not in (Collective.SCATTER, Collective.GATHER)
-    zero_copy = symmetric and rng.random() < 0.8
-    algorithms = zero_copy_names(collective, n) if zero_copy else names(collective, n)
+    exchange = "staged" if rng.random() < (0.2 if symmetric else 0.6) else "zero_copy" if symmetric else "single_copy"
+    without_outboxes = zero_copy_names if symmetric else single_copy_names
+    algorithms = names(collective, n) if exchange == "staged" else without_outboxes(collective, n)
     if not algorithms:
-        zero_copy, algorithms = False, names(collective, n)
+        exchange, algorithms = "staged", names(collective, n)
+    codec = "none"
+    encodes = exchange == "staged" and not symmetric and dtype in FLOATS and op is not ReduceOp.PROD
+    if encodes and rng.random() < 0.3 and (lossy := lossy_names(collective, n)):
+        codec, algorithms = "threshold(0.0)", lossy  # drops zeros, and so nothing
     most = _MOST_BYTES if rng.random() < 0.03 else 128 << 10
     count = int(2 ** rng.uniform(0, np.log2(most))) // dtype.itemsize // (n if collective.splits_by_rank else 1)
     if op is ReduceOp.AVG:
@@ -56,7 +61,8 @@ def draw(rng: random.Random, n: int) -> Call:
         in_place=collective is not Collective.ALL_TO_ALL and rng.random() < 0.4,
         shift=rng.choice((0, 0, 8, 60, 1)),
         symmetric=symmetric,
-        exchange="zero_copy" if zero_copy else "staged",
+        exchange=exchange,
+        codec=codec,
     )
 
 
@@ -84,15 +90,15 @@ class Player:
         if (got != (rank - 1) % n).any():
             raise Wrong(f"send and recv of {n_bytes} bytes around the ring")
 
-    def make(self, call: Call) -> None:
-        """Make a call and compare its output."""
+    def make(self, call: Call, *, beside: bool = False) -> None:
+        """Make a call, or issue it and wait, and compare its output."""
         rank = self._comm.rank
         inputs = call.inputs(self._comm.n_ranks)
         mine = inputs[rank]
         wanted = expected(call.collective, inputs, op=call.op, dtype=call.dtype, root=call.root)[rank]
         source, target = self._buffers(call, mine)
         source[...] = mine
-        self._run(call, source, target)
+        self._run(call, source, target, beside=beside)
         if wanted is not None and target.tobytes() != wanted.tobytes():
             at = int(np.flatnonzero(target.view(np.uint8) != wanted.view(np.uint8))[0])
             raise Wrong(f"byte {at} of {target.nbytes} is wrong")
@@ -124,23 +130,25 @@ class Player:
         room[...] = 0xA5
         return room.view(STORAGE[call.dtype])
 
-    def _run(self, call: Call, source: Array, target: Array) -> None:
-        comm, config = self._comm, call.config
-        at_root = comm.rank == call.root
+    def _run(self, call: Call, source: Array, target: Array, *, beside: bool) -> None:
+        root, at_root = call.root, self._comm.rank == call.root
+        options = {"dtype": call.dtype, "config": call.config, "async_op": beside}
+        arguments: tuple[object, ...]
         match call.collective:
             case Collective.ALL_REDUCE:
-                comm.all_reduce(source, call.op, out=target, dtype=call.dtype, config=config)
-            case Collective.ALL_GATHER:
-                comm.all_gather(source, target, dtype=call.dtype, config=config)
+                arguments, options = (source, call.op), options | {"out": target}
+            case Collective.ALL_GATHER | Collective.ALL_TO_ALL:
+                arguments = (source, target)
             case Collective.REDUCE_SCATTER:
-                comm.reduce_scatter(source, target, call.op, dtype=call.dtype, config=config)
+                arguments = (source, target, call.op)
             case Collective.BROADCAST:
-                comm.broadcast(target, call.root, dtype=call.dtype, config=config)
+                arguments = (target, root)
             case Collective.REDUCE:
-                comm.reduce(source, call.op, root=call.root, out=target, dtype=call.dtype, config=config)
+                arguments, options = (source, call.op), options | {"root": root, "out": target}
             case Collective.SCATTER:
-                comm.scatter(source if at_root else None, target, call.root, dtype=call.dtype, config=config)
+                arguments = (source if at_root else None, target, root)
             case Collective.GATHER:
-                comm.gather(source, target if at_root else None, call.root, dtype=call.dtype, config=config)
-            case Collective.ALL_TO_ALL:
-                comm.all_to_all(source, target, dtype=call.dtype, config=config)
+                arguments = (source, target if at_root else None, root)
+        result = getattr(self._comm, call.collective.value)(*arguments, **options)
+        if beside:
+            result.wait()

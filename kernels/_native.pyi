@@ -81,6 +81,9 @@ class Call:
     def zero_copy(self) -> bool: ...
 
     @property
+    def single_copy(self) -> bool: ...
+
+    @property
     def input_elements(self) -> int: ...
 
     @property
@@ -134,6 +137,12 @@ class Group:
         """Where a buffer lies in this rank's symmetric memory, or None."""
 
     @property
+    def single_copy_fault(self) -> str:
+        """
+        Why calls cannot read the others' private buffers, the same on every rank; empty where they can.
+        """
+
+    @property
     def symmetric_bytes(self) -> int: ...
 
     def leave(self) -> None: ...
@@ -157,6 +166,11 @@ def combine(variant: str, dtype: int, op: int, sources: Sequence[object], output
 
 def pingpong(group: Group, data: object, turns: int) -> float:
     """Seconds of one message between ranks 0 and 1: half a round trip."""
+
+def own_memory_fault() -> str:
+    """
+    Why this process may not read even its own memory through the kernel; empty where it may.
+    """
 
 def die_with_parent() -> None:
     """This process is killed when the thread that started it ends."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..errors import UsageError
@@ -19,7 +19,7 @@ from .compiler import compile_program
 from .schedules.ir import Transfer
 from .schedules.registry import build, names
 from .schedules.wire import codec_legality
-from .zero_copy import NotZeroCopy, compile_zero_copy
+from .zero_copy import NotZeroCopy, compile_single_copy, compile_zero_copy
 
 COLLECTIVE_NUMBER = {collective: number for number, collective in enumerate(Collective)}
 DTYPE_NUMBER = {dtype: number for number, dtype in enumerate(DType)}
@@ -27,8 +27,11 @@ OP_NUMBER = {op: number for number, op in enumerate(ReduceOp)}
 
 SLICES_IN_FLIGHT = 4
 STORES = ("cached", "streamed")
-EXCHANGES = ("staged", "zero_copy")
-"""How blocks get from rank to rank: through outboxes, or straight between buffers in symmetric memory."""
+EXCHANGES = ("staged", "zero_copy", "single_copy")
+"""How blocks get from rank to rank: through outboxes; straight between buffers in symmetric memory; or read by the
+receiver from its peers' private buffers, through the kernel."""
+
+SINGLE_COPY = ("exchange", "single_copy")
 
 STREAM_FROM_BYTES = 16 << 20
 """Outputs of this size on go past the caches: below, the next reader still finds them there (measured)."""
@@ -57,12 +60,13 @@ class Route:
     """What, besides a collective and its root, decides a program.
 
     Args:
+        exchange: one of `EXCHANGES`.
         in_place: whether input and output are one buffer; only zero-copy programs differ by it.
         lossy: whether messages are encoded, by whichever codec.
     """
 
     algorithm: str
-    zero_copy: bool = False
+    exchange: str = "staged"
     in_place: bool = False
     lossy: bool = False
 
@@ -87,16 +91,20 @@ def load_program(
             remedy="use the codec none, or one of "
             f"{', '.join(lossy_names(collective, n_ranks, host_of)) or 'no others'}",
         )
-    if not route.zero_copy:
+    if route.exchange == "staged":
         program = compile_program(collective, schedule, rank, order, lossy=route.lossy, host_of=host_of)
         return _native.Program(program.flatten())
     try:
-        programs = compile_zero_copy(collective, schedule, order, in_place=route.in_place)
+        if route.exchange == "zero_copy":
+            programs = compile_zero_copy(collective, schedule, order, in_place=route.in_place)
+        else:
+            programs = compile_single_copy(collective, schedule, order)
     except NotZeroCopy as err:
+        others = (zero_copy_names if route.exchange == "zero_copy" else single_copy_names)(collective, n_ranks)
         raise UsageError(
-            f"{route.algorithm} cannot do {collective.value} over {n_ranks} ranks by zero copy"
+            f"{route.algorithm} cannot do {collective.value} over {n_ranks} ranks by {route.exchange.replace('_', ' ')}"
             f"{', in place' if route.in_place else ''}: {err}",
-            remedy=f"use exchange=staged, or one of {', '.join(zero_copy_names(collective, n_ranks)) or 'no others'}",
+            remedy=f"use exchange=staged, or one of {', '.join(others) or 'no others'}",
         ) from None
     return _native.Program(programs[rank].flatten())
 
@@ -138,6 +146,17 @@ def zero_copy_names(collective: Collective, n_ranks: int, keep: tuple[str, ...] 
 
 
 @lru_cache(maxsize=256)
+def single_copy_names(collective: Collective, n_ranks: int, keep: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Algorithms whose ranks can read each other's private buffers, one of those that do the same.
+
+    Args:
+        keep: as of `distinct_names`.
+    """
+    distinct = distinct_names(collective, n_ranks, keep)
+    return tuple(name for name in distinct if n_ranks > 1 and _runs_single_copy(collective, name, n_ranks))
+
+
+@lru_cache(maxsize=256)
 def lossy_names(collective: Collective, n_ranks: int, host_of: tuple[int, ...] | None = None) -> tuple[str, ...]:
     """Algorithms that give all ranks the same bits with a lossy codec too, one of those that do the same.
 
@@ -154,6 +173,14 @@ def _runs_zero_copy(collective: Collective, algorithm: str, n_ranks: int) -> boo
     try:
         for in_place in (False,) if collective is Collective.ALL_TO_ALL else (False, True):
             compile_zero_copy(collective, schedule, tuple(range(n_ranks)), in_place=in_place)
+    except NotZeroCopy:
+        return False
+    return True
+
+
+def _runs_single_copy(collective: Collective, algorithm: str, n_ranks: int) -> bool:
+    try:
+        compile_single_copy(collective, build(collective, algorithm, n_ranks), tuple(range(n_ranks)))
     except NotZeroCopy:
         return False
     return True
@@ -197,6 +224,13 @@ def distinct_names(
     return tuple(name for name in legal if name in keep or name in chosen.values())
 
 
+def without_single_copy(config: Config) -> Config:
+    """The config through outboxes, where it would read peers' private buffers."""
+    if SINGLE_COPY not in config.knobs:
+        return config
+    return replace(config, knobs=tuple(knob for knob in config.knobs if knob != SINGLE_COPY))
+
+
 class Calls:
     """The programs and calls of one rank of one group. Not thread-safe, like the communicator that owns it.
 
@@ -230,12 +264,15 @@ class Calls:
         if config.segment_bytes is None:
             raise UsageError(f"config {config} has no segment_bytes", remedy="give the native backend a segment size")
         knobs = Knobs.of(shape, config, group.n_ranks)
-        if codec.lossy and knobs.zero_copy:
+        if codec.lossy and knobs.exchange != "staged":
             raise UsageError(
                 f"config {config}: without copies there are no messages to encode",
                 remedy="use exchange=staged, or the codec none",
             )
-        route = Route(config.algorithm, knobs.zero_copy, knobs.zero_copy and in_place, codec.lossy)
+        if knobs.exchange == "single_copy" and (fault := group.single_copy_fault):
+            raise UsageError(f"config {config}: {fault}", remedy="use exchange=staged")
+        in_place = knobs.exchange == "zero_copy" and in_place
+        route = Route(config.algorithm, knobs.exchange, in_place, codec.lossy)
         call = group.prepare(
             self._program(group, shape, route),
             COLLECTIVE_NUMBER[shape.collective],
@@ -279,13 +316,13 @@ class Knobs:
         in_flight: slices under way at the same time, 1 to 8.
         stream: outputs are written past the caches.
         stream_outbox: messages are, so that their lines need not be fetched from the caches of peers that read them.
-        zero_copy: buffers in symmetric memory are exchanged without copies.
+        exchange: one of `EXCHANGES`.
     """
 
     in_flight: int
     stream: bool
     stream_outbox: bool
-    zero_copy: bool
+    exchange: str
 
     @classmethod
     def of(cls, shape: Shape, config: Config, n_ranks: int) -> Knobs:
@@ -316,11 +353,11 @@ class Knobs:
             in_flight=in_flight,
             stream=words["stores"] == "streamed",
             stream_outbox=words["outbox"] == "streamed",
-            zero_copy=words["exchange"] == "zero_copy",
+            exchange=words["exchange"],
         )
 
 
-def _word(name: str, value: KnobValue, allowed: tuple[str, ...]) -> KnobValue:
-    if value not in allowed:
+def _word(name: str, value: KnobValue, allowed: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in allowed:
         raise UsageError(f"{name} is {value!r}", remedy=f"give {' or '.join(allowed)}")
     return value

@@ -197,7 +197,7 @@ class Collectives(Combining):
         """
         kind, _ = elements(array, dtype)
         sent = agreed_counts(send_counts, recv_counts, self.n_ranks, self._everyones)
-        call = self.prepare(Shape(Collective.ALL_TO_ALL, kind, ReduceOp.SUM, 0, int(sent.max())), config)
+        call = self.prepare(Shape(Collective.ALL_TO_ALL, kind, ReduceOp.SUM, 0, int(sent.max())), config, unequal=True)
         self.in_turn(lambda: self.group.run_split(call, array, out, list(send_counts), list(recv_counts)))
         return out
 

@@ -24,7 +24,7 @@ from ..types import Collective, Config, DType, Memory, ReduceOp
 from . import _native
 from .asynchronous import Progress
 from .buffers import elements, named, numpy_dtype, op_of
-from .calls import Calls, Shape
+from .calls import Calls, Shape, without_single_copy
 from .collectives import Collectives
 from .symmetric import PRIVATE, Placing, SymmetricMemory
 
@@ -134,11 +134,16 @@ class Communicator(Collectives):
     def _closed() -> UsageError:
         return UsageError("the communicator is closed", remedy="make a new one")
 
-    def prepare(self, shape: Shape, config: Config | None = None, placing: Placing = PRIVATE) -> _native.Call:
+    def prepare(
+        self, shape: Shape, config: Config | None = None, placing: Placing = PRIVATE, *, unequal: bool = False
+    ) -> _native.Call:
         """The native call for these arguments, by the selector's config unless one is given.
+
+        A table's rule that reads peers' private buffers holds where that is not possible, too, without that knob.
 
         Args:
             placing: where its buffers will lie.
+            unequal: the parts of an all_to_all differ in size, so that no rank knows where another one's begin.
 
         Raises:
             UsageError: a config that the native executor cannot carry out, or not there.
@@ -146,6 +151,8 @@ class Communicator(Collectives):
         if config is None:
             size = shape.message_bytes(self.n_ranks)
             config = self._selector(shape.collective, size, shape.dtype, shape.op, placing.memory)
+            if unequal or self.group.single_copy_fault:
+                config = without_single_copy(config)
         call = self._calls.call(self.group, shape, config, in_place=placing.in_place)
         if call.zero_copy and placing.memory is Memory.PRIVATE:
             raise UsageError(

@@ -19,7 +19,7 @@ class Space(enum.IntEnum):
     OUTPUT = 1
     SCRATCH = 2
     PEER = 3  # another rank's outbox message
-    PEER_INPUT = 4  # another rank's input or output itself, in symmetric memory
+    PEER_INPUT = 4  # another rank's input or output itself
     PEER_OUTPUT = 5
 
 
@@ -91,8 +91,10 @@ class Program:
         scratch_blocks: blocks of scratch that one slice needs.
         piece_blocks: blocks of the largest message of any rank; equal on all ranks.
         synchronising: whether every rank's end depends on every rank's start; equal on all ranks.
-        zero_copy: messages announce only; ranks read and write each other's buffers in symmetric memory.
-        in_place: what a zero-copy program was proved for.
+        zero_copy: messages announce only; ranks read and write each other's buffers, in symmetric memory.
+        single_copy: buffers are private; messages say where they lie, and readers read them through the kernel. Such a
+            program is a zero-copy one, too, and right in place or not.
+        in_place: what a program over symmetric memory was proved for.
         shares_input, shares_output: whether any rank touches another's buffer; equal on all ranks.
         lossy: messages are encoded, so a block that is sent becomes, here too, what its readers decode: an instruction
             with an outbox and a place in memory stores that.
@@ -111,6 +113,7 @@ class Program:
     piece_blocks: int
     synchronising: bool
     zero_copy: bool = False
+    single_copy: bool = False
     in_place: bool = False
     shares_input: bool = False
     shares_output: bool = False
@@ -129,6 +132,7 @@ class Program:
             self.piece_blocks,
             int(self.synchronising),
             int(self.zero_copy),
+            int(self.single_copy),
             int(self.in_place),
             int(self.shares_input),
             int(self.shares_output),

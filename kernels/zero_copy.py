@@ -1,7 +1,10 @@
-"""Schedule -> programs over symmetric memory: ranks read and write each other's buffers, and nothing is copied twice.
+"""Schedule -> programs without outboxes: ranks read and write each other's buffers, and nothing is copied twice.
 
 In:  a schedule, its collective, the order of ranks, whether calls are in place. Out: every rank's `Program`, or
 `NotZeroCopy` with the reason. May not touch: buffers, the native module. Numbers only.
+
+Over symmetric memory (`compile_zero_copy`) ranks load and store; private buffers (`compile_single_copy`) can only be
+read, through the kernel.
 
 A message only announces. Two forms carry the data:
 
@@ -30,7 +33,7 @@ OneName = Callable[[int, Space, int], Place]
 
 
 class NotZeroCopy(Exception):
-    """This schedule cannot run over symmetric memory; the text says why."""
+    """This schedule cannot run without outboxes; the text says why."""
 
 
 @dataclass(slots=True)
@@ -78,8 +81,27 @@ def compile_zero_copy(
         raise NotZeroCopy(f"{collective.value} has a buffer on the root only, of which the others know no place")
     if collective is Collective.ALL_TO_ALL and in_place:
         raise NotZeroCopy("all_to_all is never in place")
+    return _compile(collective, schedule, order, in_place=in_place, private=False)
+
+
+def compile_single_copy(collective: Collective, schedule: Schedule, order: tuple[int, ...]) -> tuple[Program, ...]:
+    """The programs of all ranks that read peers' private buffers; order as of `compile_zero_copy`.
+
+    They are proved for calls in place, where input and output of a rank share what they can. Then they are right for
+    any mixture: without that sharing the same instructions touch more places, and no place more often.
+
+    Raises:
+        NotZeroCopy: as of `compile_zero_copy`.
+    """
+    in_place = collective is not Collective.ALL_TO_ALL
+    return _compile(collective, schedule, order, in_place=in_place, private=True)
+
+
+def _compile(
+    collective: Collective, schedule: Schedule, order: tuple[int, ...], *, in_place: bool, private: bool
+) -> tuple[Program, ...]:
     traffic = traffic_of(collective, schedule, order)
-    builder = _Builder(collective, schedule, order, traffic, in_place)
+    builder = _Builder(collective, schedule, order, traffic, in_place, private)
     ops = [op for level in range(traffic.steps + 1) for op in builder.level(level)]
     proof = prove(
         schedule.n,
@@ -108,7 +130,8 @@ def compile_zero_copy(
                 piece_blocks=traffic.piece_blocks,
                 synchronising=proof.synchronising,
                 zero_copy=True,
-                in_place=in_place,
+                single_copy=private,
+                in_place=in_place and not private,
                 shares_input=Space.PEER_INPUT in touched,
                 shares_output=Space.PEER_OUTPUT in touched,
                 final_waits=tuple(sorted(proof.final_waits[rank])),
@@ -121,11 +144,18 @@ class _Builder:
     """Makes the instructions of all ranks, level by level."""
 
     def __init__(
-        self, collective: Collective, schedule: Schedule, order: tuple[int, ...], traffic: Traffic, in_place: bool
+        self,
+        collective: Collective,
+        schedule: Schedule,
+        order: tuple[int, ...],
+        traffic: Traffic,
+        in_place: bool,
+        private: bool,
     ) -> None:
         self._traffic, self._blocks, self._n = traffic, schedule.blocks, schedule.n
         self._in_index, self._out_index = storage(collective, schedule, order)
         self._one_name = _one_name(collective, in_place or collective is Collective.BROADCAST)
+        self._private = private
         self._place: list[dict[int, Place]] = [{} for _ in range(schedule.n)]
         self._scratch: list[dict[int, int]] = [{} for _ in range(schedule.n)]
         self._pushed: list[dict[int, int]] = [{} for _ in range(schedule.n)]  # at this level: block -> who stored it
@@ -165,7 +195,7 @@ class _Builder:
             place = placed[source].get(block) or self._initial(source, block)
             op.sources.append(_as_source(place, rank))
             if place[1] is not Space.SCRATCH:
-                op.reads.append(place)
+                op.reads.append(self._one_name(*place))
             elif source != rank:
                 raise NotZeroCopy(f"rank {source} keeps block {block} in scratch, where rank {rank} cannot read it")
         pulled = not self._push(op) and self._sent(rank, level, block)
@@ -175,7 +205,7 @@ class _Builder:
 
     def _handed_out(self, rank: int, level: int, placed: dict[int, Place]) -> list[_Op]:
         """What the rank already had and sends now, stored by it where its readers only copy it."""
-        if level == self._traffic.steps:
+        if self._private or level == self._traffic.steps:
             return []
         ops = []
         for block in sorted(self._traffic.sends[rank][level] - self._traffic.arrivals[rank][level - 1].keys()):
@@ -188,7 +218,7 @@ class _Builder:
 
     def _push(self, op: _Op) -> bool:
         """Store the block straight into its next readers' outputs, if that is all that they want; whether it did."""
-        targets = self._push_targets(op.rank, op.level, op.block)
+        targets = [] if self._private else self._push_targets(op.rank, op.level, op.block)
         for target in targets:
             index = self._out_index(target, op.block)
             assert index is not None  # _push_targets has seen it
@@ -209,8 +239,8 @@ class _Builder:
             return
         op.destinations |= TO_OUTPUT
         op.memory_index = index
-        place = self._one_name(op.rank, Space.OUTPUT, index)
-        op.writes.append(place)
+        place = self._address(op.rank, Space.OUTPUT, index)
+        op.writes.append(self._one_name(*place))
         self._place[op.rank][op.block] = place
 
     def _push_targets(self, rank: int, level: int, block: int) -> list[int]:
@@ -239,14 +269,20 @@ class _Builder:
                 op.sources = [Source(Space.INPUT, rank, source)]
                 op.reads = [self._one_name(rank, Space.INPUT, source)]
                 op.writes = [self._one_name(rank, Space.OUTPUT, target)]
-                if op.reads != op.writes:
+                if op.reads == op.writes:  # in place nothing is to be done; otherwise nobody else uses that output
+                    op.writes = []
+                if op.writes or self._private:
                     ops.append(op)
         return ops
 
     def _initial(self, rank: int, block: int) -> Place:
         index = self._in_index(rank, block)
         assert index is not None, f"rank {rank} gives block {block}, which it does not hold"
-        return self._one_name(rank, Space.INPUT, index)
+        return self._address(rank, Space.INPUT, index)
+
+    def _address(self, rank: int, space: Space, index: int) -> Place:
+        """Where an instruction finds a block. Whether private buffers are in place, each rank says for itself."""
+        return (rank, space, index) if self._private else self._one_name(rank, space, index)
 
     def _sent(self, rank: int, level: int, block: int) -> bool:
         return level < self._traffic.steps and block in self._traffic.sends[rank][level]
@@ -270,9 +306,9 @@ def _one_name(collective: Collective, in_place: bool) -> OneName:
     def name(rank: int, space: Space, index: int) -> Place:
         if in_place:
             match collective:
-                case Collective.ALL_GATHER if space is Space.INPUT:
+                case Collective.ALL_GATHER | Collective.GATHER if space is Space.INPUT:
                     return (rank, Space.OUTPUT, rank)
-                case Collective.REDUCE_SCATTER if space is Space.OUTPUT:
+                case Collective.REDUCE_SCATTER | Collective.SCATTER if space is Space.OUTPUT:
                     return (rank, Space.INPUT, rank)
                 case Collective.ALL_REDUCE | Collective.REDUCE | Collective.BROADCAST:
                     return (rank, Space.OUTPUT, index)

@@ -10,7 +10,15 @@ import functools
 from collections.abc import Sequence
 
 from ..errors import AutotuneError
-from ..kernels import distinct_names, host_numbers, lossy_names, slices, zero_copy_names
+from ..kernels import (
+    distinct_names,
+    host_numbers,
+    lossy_names,
+    single_copy_fault,
+    single_copy_names,
+    slices,
+    zero_copy_names,
+)
 from ..kernels.schedules.registry import names
 from ..space import native_candidates
 from ..table import native_defaults
@@ -65,14 +73,21 @@ class NativeBackend(PooledBackend):
         def zero_copy(collective: Collective, n_ranks: int) -> tuple[str, ...]:
             return zero_copy_names(collective, n_ranks, (default.algorithm,))
 
+        def single_copy(collective: Collective, n_ranks: int) -> tuple[str, ...]:
+            if len(problem.key.placement) > 1 or single_copy_fault() is not None:
+                return ()
+            return single_copy_names(collective, n_ranks, (default.algorithm,))
+
         def cut(config: Config) -> int:
-            staging_bytes = _UNBOUNDED if ("exchange", "zero_copy") in config.knobs else self._staging_bytes
+            staged = dict(config.knobs).get("exchange", "staged") == "staged"
+            staging_bytes = self._staging_bytes if staged else _UNBOUNDED
             return _slices(problem, config.algorithm, config.segment_bytes or 0, staging_bytes)
 
         return native_candidates(
             problem,
             names=distinct,
             zero_copy_names=zero_copy,
+            single_copy_names=single_copy,
             lossy_names=lambda collective, n_ranks: lossy_names(collective, n_ranks, hosts),
             slices=cut,
             streamed=("direct", default.algorithm),

@@ -14,7 +14,7 @@ const char* const kCollectiveNames[kCollectives] = {"all_reduce", "all_gather", 
                                                     "reduce",     "scatter",    "gather",         "all_to_all"};
 const char* const kCodecNames[kCodecKinds] = {"threshold", "threshold_abs", "int8", "int4"};
 const char* const kOpNames[kOps] = {"sum", "prod", "max", "min", "avg"};
-constexpr std::uint64_t kLookBack = kHistory - 4;  // a peer is at most two calls ahead, so these records are whole
+constexpr std::uint64_t kLookBack = kHistory - kBanks - 2;  // a peer is at most kBanks calls ahead, so these are whole
 
 }  // namespace
 
@@ -62,14 +62,14 @@ std::string Group::differences(std::uint64_t number, int source) const {
   };
   name("collective", (differing & 0xFF) != 0);
   name("dtype", (differing >> 8 & 0xFF) != 0);
-  name("op", (differing >> 16 & 0xFF) != 0);
+  name("op", (differing >> 16 & 0x7F) != 0);
   name("root", differing >> 32 != 0);
   name("count", count);
   name("segment_bytes", segment);
   name("algorithm", algorithm);
   name("codec", codec);
   name("knobs", (differing >> 24 & 0x9F) != 0);
-  name("exchange", (differing >> 29 & 1) != 0);
+  name("exchange", (differing >> 29 & 1) != 0 || (differing >> 23 & 1) != 0);
   name("in place or not", (differing >> 30 & 1) != 0);
   name("place in symmetric memory", place && (differing >> 29 & 3) == 0);
   return fields;
@@ -81,7 +81,7 @@ std::string Group::describe(int rank, std::uint64_t call_number) const {
   if (record.tag.load(std::memory_order_acquire) >> kSignatureBits != call_number) return text;
   const std::uint64_t what = record.what.load(std::memory_order_relaxed);
   const auto collective = static_cast<std::size_t>(what & 0xFF);
-  if (collective >= kCollectives || (what >> 8 & 0xFF) >= kDTypes || (what >> 16 & 0xFF) >= kOps) return text;
+  if (collective >= kCollectives || (what >> 8 & 0xFF) >= kDTypes || (what >> 16 & 0x7F) >= kOps) return text;
   char name[33] = {};
   for (int i = 0; i < 4; i++) {
     const std::uint64_t part = record.algorithm[i].load(std::memory_order_relaxed);
@@ -91,7 +91,7 @@ std::string Group::describe(int rank, std::uint64_t call_number) const {
           ", dtype=" + name_of(static_cast<DType>(what >> 8 & 0xFF));
   const auto kind = static_cast<Collective>(collective);
   if (kind == Collective::AllReduce || kind == Collective::ReduceScatter || kind == Collective::Reduce)
-    text += std::string(", op=") + kOpNames[what >> 16 & 0xFF];
+    text += std::string(", op=") + kOpNames[what >> 16 & 0x7F];
   if (kind == Collective::Broadcast || kind == Collective::Reduce || kind == Collective::Scatter ||
       kind == Collective::Gather)
     text += ", root=" + std::to_string(what >> 32);

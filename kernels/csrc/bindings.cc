@@ -26,6 +26,7 @@
 #include "program.h"
 #include "reduce.h"
 #include "segment.h"
+#include "single_copy.h"
 #include "view.h"
 
 namespace nb = nanobind;
@@ -239,7 +240,8 @@ void register_group(nb::module_& m) {
            "Into how many slices a call would be cut.");
   nb::class_<Call>(m, "Call", "A call without its buffers; equal on all ranks.")
       .def_prop_ro("slices", [](const Call& call) { return call.plan.slices; })
-      .def_prop_ro("zero_copy", [](const Call& call) { return call.program->zero_copy; })
+      .def_prop_ro("zero_copy", [](const Call& call) { return call.program->zero_copy && !call.program->single_copy; })
+      .def_prop_ro("single_copy", [](const Call& call) { return call.program->single_copy; })
       .def_ro("input_elements", &Call::input_elements)
       .def_ro("output_elements", &Call::output_elements);
   nb::class_<Group>(m, "Group", "One rank's end of a group that shares a segment.")
@@ -296,6 +298,8 @@ void register_group(nb::module_& m) {
              return group.place_of(data.data(), data.bytes());
            },
            nb::arg("buffer").none(), "Where a buffer lies in this rank's symmetric memory, or None.")
+      .def_prop_ro("single_copy_fault", &Group::single_copy_fault,
+                   "Why calls cannot read the others' private buffers, the same on every rank; empty where they can.")
       .def_prop_ro("symmetric_bytes", &Group::heap_bytes)
       .def("leave", &Group::leave);
 }
@@ -336,6 +340,8 @@ void register_measuring(nb::module_& m) {
         nb::arg("output"), nb::arg("divisor"), "Combines buffers by one variant of the arithmetic.");
   m.def("pingpong", &pingpong, nb::arg("group"), nb::arg("data"), nb::arg("turns"),
         "Seconds of one message between ranks 0 and 1: half a round trip.");
+  m.def("own_memory_fault", &own_memory_fault,
+        "Why this process may not read even its own memory through the kernel; empty where it may.");
   m.def("die_with_parent", [] { prctl(PR_SET_PDEATHSIG, SIGKILL); },
         "This process is killed when the thread that started it ends.");
   m.def("arithmetic", [] { return std::string(arithmetic().name); }, "The variant that this CPU runs.");

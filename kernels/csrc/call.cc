@@ -42,11 +42,11 @@ Call Call::make(std::shared_ptr<const Program> program, Collective collective, D
     case Collective::AllToAll: call.input_elements = call.output_elements = n * count; break;
   }
   if (collective == Collective::Broadcast && !is_root) call.input_elements = 0;
-  if (collective == Collective::Reduce && program->zero_copy) call.output_elements = count;
+  if (collective == Collective::Reduce && program->zero_copy && !program->single_copy) call.output_elements = count;
   call.record[0] = count;
   call.record[1] = segment_bytes;
   call.record[2] = static_cast<std::uint64_t>(collective) | static_cast<std::uint64_t>(dtype) << 8 |
-                   static_cast<std::uint64_t>(op) << 16 |
+                   static_cast<std::uint64_t>(op) << 16 | static_cast<std::uint64_t>(program->single_copy) << 23 |
                    static_cast<std::uint64_t>(max_in_flight | (stream ? 16 : 0)) << 24 |
                    static_cast<std::uint64_t>(program->zero_copy) << 29 |
                    static_cast<std::uint64_t>(program->in_place) << 30 |

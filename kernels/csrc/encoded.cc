@@ -91,7 +91,7 @@ const void* Transcoder::gather(const Block& block, int source, std::size_t first
 // that is of use here.
 const char* Transcoder::send(const Call& call, const Instruction& op, const Block& block, bool stream,
                              std::size_t first, std::size_t length, const char* value, std::size_t& sent) {
-  // In own memory first: memcpy is the fastest way into lines that peers have read (group.cc).
+  // In own memory first: memcpy is the fastest way into lines that peers have read (level.cc).
   const std::size_t bytes = call.codec->encode(value, length, wire_);
   put(call.stream_outbox, block.outbox() + sent, wire_, bytes);
   sent += bytes;

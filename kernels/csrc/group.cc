@@ -1,5 +1,6 @@
-// The interpreter; see group.h for the protocol. encoded.cc executes for codecs, agreement.cc says what ranks disagree in,
-// symmetric.cc has the memory that all share, point_to_point.cc sends.
+// A rank's life in its group, and a call's way through the waves; see group.h for the protocol. level.cc carries the
+// instructions out, agreement.cc says what ranks disagree in, symmetric.cc has the memory that all share, single_copy.cc
+// reads what nobody shares, point_to_point.cc sends.
 #include "group.h"
 
 #include <sys/mman.h>
@@ -19,8 +20,6 @@
 namespace autotune {
 namespace {
 
-constexpr std::size_t kTileBytes = 16 << 10;  // what is combined before it is copied on: fits the first-level cache
-
 // Messages of this size on go round this much of each half of the outbox, call by call. A line that a peer's cache still
 // holds costs its writer a trip to that cache; a megabyte later (a second-level cache) it is no longer there, and the whole
 // is small enough to survive what the caller does between calls. Measured at 2 ranks that share the last-level cache:
@@ -28,8 +27,6 @@ constexpr std::size_t kTileBytes = 16 << 10;  // what is combined before it is c
 // lines that are still near.
 constexpr std::size_t kRotatedFromBytes = 4 << 10;
 constexpr std::size_t kRotationBytes = 1 << 20;
-constexpr std::size_t kTakenBackBytes = 2 << 10;
-alignas(64) thread_local char tile_memory[kTileBytes];
 
 // However a call ends, nothing that arrives afterwards is written to its caller's buffers, and nothing is sent from them.
 struct BuffersEnd {
@@ -65,7 +62,9 @@ Group::Group(int fd, int rank, GroupOptions options)
     throw BadArgument("rank " + std::to_string(rank) + " is not in a group of " + std::to_string(n_ranks()),
                       "give each process a rank from 0 to " + std::to_string(n_ranks() - 1));
   RankLine& line = segment_.line(rank);
-  line.pid.store(static_cast<std::int32_t>(getpid()));
+  own_pid_ = static_cast<std::int32_t>(getpid());
+  line.pid.store(own_pid_);
+  announce_probe();
   line.clock.store(1);
   std::uint32_t absent = static_cast<std::uint32_t>(Presence::Absent);
   if (!line.presence.compare_exchange_strong(absent, static_cast<std::uint32_t>(Presence::Joined)))
@@ -79,6 +78,7 @@ Group::Group(int fd, int rank, GroupOptions options)
         [&] { return "rank " + std::to_string(rank_) + " waits for rank " + std::to_string(other) + " to join" + refusals(); });
     waiting_.watch(other);
   }
+  try_single_copy();
 }
 
 Group::~Group() {
@@ -101,7 +101,11 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
   const Program& program = *call.program;
   Places shared{};
   const Places* where = nullptr;
-  if (program.zero_copy) shared = places(call, input, output), where = &shared;
+  if (program.single_copy && !single_copy_fault_.empty())
+    throw BadArgument("a call that reads others' private buffers: " + single_copy_fault_, "use exchange=staged");
+  if (program.single_copy && splits)
+    throw BadArgument("parts of unequal size cannot be read where their owner has them", "use exchange=staged");
+  if (program.zero_copy && !program.single_copy) shared = places(call, input, output), where = &shared;
   const Buffers buffers{static_cast<const char*>(input), static_cast<char*>(output), splits, where,
                         static_cast<char*>(residual)};
   begin(call, where);
@@ -115,6 +119,7 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
 
   Wave wave{};
   wave.half = half;
+  wave.bank = bank_of(call_);
   wave.stream = call.stream && input != output;
   std::size_t newest = 0, oldest = 0;             // slices that are under way
   std::size_t row = 0, previous_row = plan.window - 1;  // w and w - 1, modulo the window
@@ -158,6 +163,7 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
   for (std::int32_t other : program.final_waits) await_clock(other, start + plan.waves);
   previous_start_ = start;
   previous_synchronising_ = program.synchronising;
+  if (program.synchronising) all_started_ = start;
   epoch_ = start + plan.waves;
 }
 
@@ -196,11 +202,14 @@ void Group::begin(const Call& call, const Places* places) {
       compare_with(other);
     }
   }
-  // This half of the outbox was last read in the call before the previous one. A synchronising previous call has
-  // shown that everyone had started it, and so had left the one before.
-  if (!previous_synchronising_)
+  // This half of the outbox was last read in the call before the previous one, this bank of headers kBanks calls ago. A
+  // synchronising call has shown that everyone had started it, and so had left all before.
+  const bool in_headers = call.plan.fits_in_line && !network_;
+  const std::uint64_t started = in_headers ? starts_[(call_ + 1) % kBanks] : previous_start_;
+  if (all_started_ < started)
     for (int other = 0; other < n_ranks(); other++)
-      if (other != rank_ && !remote(other)) await_clock(other, previous_start_);
+      if (other != rank_ && !remote(other)) await_clock(other, started);
+  starts_[call_ % kBanks] = epoch_;
   if (!previous_synchronising_ && network_) [[unlikely]] await_remote_readers(*call.program);
   const Plan& plan = call.plan;
   rotation_ = 0;
@@ -213,7 +222,7 @@ void Group::begin(const Call& call, const Places* places) {
                       call.plan.in_flight;
   if (scratch_.size() < needed) scratch_.resize(needed);
   const auto operands = static_cast<std::size_t>(call.program->max_sources);
-  if (sources_.size() < operands) sources_.resize(operands);
+  if (sources_.size() < operands) sources_.resize(operands), origins_.resize(operands), operands_.resize(operands);
   const auto stores = static_cast<std::size_t>(call.program->max_stores) + 1;
   if (stores_.size() < stores) stores_.resize(stores);
   const auto pieces = static_cast<std::size_t>(call.program->piece_blocks);
@@ -233,224 +242,6 @@ void Group::populate() {
     for (int half = 0; half < 2; half++)
       madvise(segment_.outbox(rank, half), std::min(kRotationBytes, segment_.half_bytes()),
               own ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-  }
-}
-
-void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers) {
-  const auto [input, output, splits, places, residual] = buffers;
-  const Program& program = *call.program;
-  const Plan& plan = call.plan;
-  const std::size_t item = plan.item;
-  const Level& level = *wave.level;
-  Header& mine = segment_.headers(rank_, wave.half)[wave.slot];
-  char* const outbox = plan.fits_in_line ? mine.payload : messages(rank_, wave.half) + wave.slot * plan.slot_bytes;
-  if (level.posts && wave.number >= plan.window)
-    for (std::int32_t reader : program.readers)
-      await_clock(reader, epoch_ + wave.number - plan.window + 2);
-
-  // Elements before block `index` of this slice in a user's buffer.
-  const auto offset = [&](int index, const std::vector<std::size_t>* starts) -> std::size_t {
-    if (starts) return (*starts)[static_cast<std::size_t>(index)] + wave.slice * plan.slice;
-    if (program.vertical) return static_cast<std::size_t>(index) * plan.count + wave.slice * plan.slice;
-    return wave.slice * plan.slice + block_start(wave.length, wave.pitch, index);
-  };
-  // Elements of a part that belong to this slice.
-  const auto share = [&](std::size_t part) {
-    const std::size_t before = wave.slice * plan.slice;
-    return part > before ? std::min(part - before, plan.slice) : 0;
-  };
-  char* const scratch = scratch_.data() + wave.column *
-                                              static_cast<std::size_t>(program.scratch_blocks) * plan.block_limit * item;
-
-  const bool lands = network_ && !call.codec && !splits && !plan.fits_in_line;
-  if (lands) [[unlikely]] {
-    landed_.assign(static_cast<std::size_t>(level.last - level.first), 0);
-    for (int i = level.first; i < level.last; i++) {
-      const Instruction& op = program.instructions[static_cast<std::size_t>(i)];
-      if (!only_kept(op, program)) continue;
-      char* const place = op.destinations & kToOutput
-                              ? output + offset(op.memory_index, nullptr) * item
-                              : scratch + static_cast<std::size_t>(op.memory_index) * wave.pitch * item;
-      landed_[static_cast<std::size_t>(i - level.first)] = land(op, program, wave, plan, place);
-    }
-  }
-
-  int left = level.before_post;
-  if (level.posts && left == 0) post(mine, call, wave);
-  for (int i = level.first; i < level.last; i++) {
-    const Instruction& op = program.instructions[static_cast<std::size_t>(i)];
-    const std::size_t whole = program.vertical ? wave.length
-                                               : block_start(wave.length, wave.pitch, op.block + op.width) -
-                                                     block_start(wave.length, wave.pitch, op.block);
-    std::size_t elements = whole;
-    for (int k = 0; k < op.n_sources; k++) {
-      const Source& source = program.sources[static_cast<std::size_t>(op.first_source + k)];
-      const void*& at = sources_[static_cast<std::size_t>(k)];
-      switch (source.space) {
-        case Space::Peer: {
-          const Header& theirs = segment_.headers(source.rank, wave.half)[wave.previous_slot];
-          await_message(source.rank, theirs, wave.previous_word);
-          const char* message = plan.fits_in_line ? theirs.payload
-                                                  : messages(source.rank, wave.half) + wave.previous_slot * plan.slot_bytes;
-          at = message + static_cast<std::size_t>(source.index) * wave.piece_bytes;
-          break;
-        }
-        case Space::Input:
-          at = input + offset(source.index, splits ? &splits->input_offsets : nullptr) * item;
-          if (splits)
-            elements = std::min(elements, share(splits->input_counts[static_cast<std::size_t>(source.index)]));
-          break;
-        case Space::Output:
-          at = output + offset(source.index, splits ? &splits->output_offsets : nullptr) * item;
-          break;
-        case Space::PeerInput:
-        case Space::PeerOutput: {
-          await_message(source.rank, segment_.headers(source.rank, wave.half)[wave.previous_slot], wave.previous_word);
-          const std::size_t place = source.space == Space::PeerInput ? places->input : places->output;
-          at = segment_.heap(source.rank) + place + offset(source.index, nullptr) * item;
-          break;
-        }
-        case Space::Scratch: at = scratch + static_cast<std::size_t>(source.index) * wave.pitch * item; break;
-      }
-    }
-    for (int k = 0; k < op.n_waits; k++) {
-      const std::int32_t other = program.waits[static_cast<std::size_t>(op.first_wait + k)];
-      await_message(other, segment_.headers(other, wave.half)[wave.previous_slot], wave.previous_word);
-    }
-    char* memory = nullptr;
-    if (op.destinations & kToOutput) {
-      memory = output + offset(op.memory_index, splits ? &splits->output_offsets : nullptr) * item;
-      if (splits)
-        elements = std::min(elements, share(splits->output_counts[static_cast<std::size_t>(op.memory_index)]));
-    } else if (op.destinations & kToScratch) {
-      memory = scratch + static_cast<std::size_t>(op.memory_index) * wave.pitch * item;
-    }
-    const bool leaves = op.destinations & kToOutbox && !level.remote_readers.empty();
-    if (leaves && !call.codec) [[unlikely]] note_filled(op, wave, program.vertical, item);
-    if (lands && landed_[static_cast<std::size_t>(i - level.first)]) [[unlikely]] continue;
-    if (leaves && sends_from_input_ && only_sent(op, program)) [[unlikely]] {
-      for (int k = 0; k < op.width; k++)
-        leaving_[static_cast<std::size_t>(op.piece + k)] =
-            static_cast<const char*>(sources_[0]) + static_cast<std::size_t>(k) * wave.pitch * item;
-      if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave);
-      continue;
-    }
-    char* const piece =
-        op.destinations & kToOutbox ? outbox + static_cast<std::size_t>(op.piece) * wave.piece_bytes : nullptr;
-    if (call.codec) [[unlikely]] {
-      char* const dropped = residual && op.charged >= 0
-                                ? residual + offset(op.charged, nullptr) * residual_bytes(call.dtype)
-                                : nullptr;
-      const EncodedOperands operands{&program.sources[static_cast<std::size_t>(op.first_source)],
-                                     sources_.data(), memory, piece, dropped, elements, whole, wave.pitch, wave.piece_bytes,
-                                     leaves ? &filled_[static_cast<std::size_t>(op.piece)] : nullptr};
-      execute_encoded(call, op, operands, wave.stream && (op.destinations & kToOutput));
-    } else if (elements && op.n_stores) {
-      for (int k = 0; k < op.n_stores; k++) {
-        const Source& target = program.sources[static_cast<std::size_t>(op.first_store + k)];
-        stores_[static_cast<std::size_t>(k)] =
-            segment_.heap(target.rank) + places->output + offset(target.index, nullptr) * item;
-      }
-      store_everywhere(call, wave, op, memory, elements);
-    } else if (elements && op.n_sources) {
-      execute(call, wave, op, sources_.data(), memory, piece, elements);
-    }
-    if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave);
-  }
-}
-
-void Group::post(Header& header, const Call& call, const Wave& wave) {
-  // Streaming stores are ordered by nothing else.
-  if (call.stream_outbox || (wave.stream && call.program->zero_copy)) store_fence();
-  header.word.store(wave.word, std::memory_order_release);
-  waiting_.ring();
-  if (!wave.level->remote_readers.empty()) [[unlikely]] send_to_other_hosts(call, wave);
-  // The next call will write the first message of the other half, whose lines its readers still hold. Taking them back
-  // now, while this rank waits, saves the next call that trip: 1.15x in the host's fast state, 1.4x in its slow one, up
-  // to 2 KiB; beyond, it is lost in the copying.
-  if (!wave.last_post || call.plan.slot_bytes > kTakenBackBytes) return;
-  prefetch_to_write(&segment_.headers(rank_, wave.half ^ 1)[0]);
-  if (call.plan.fits_in_line) return;
-  const char* const message = segment_.outbox(rank_, wave.half ^ 1);
-  for (std::size_t at = 0; at < call.plan.slot_bytes; at += 64) prefetch_to_write(message + at);
-}
-
-void Group::put(bool stream, char* to, const char* from, std::size_t bytes) const {
-  if (stream) arithmetic_.stream_copy(to, from, bytes);
-  else std::memcpy(to, from, bytes);
-}
-
-void Group::execute(const Call& call, const Wave& wave, const Instruction& op, const void* const* sources, char* memory,
-                    char* outbox, std::size_t elements) {
-  const std::size_t bytes = elements * call.plan.item;
-  const bool stream = wave.stream && (op.destinations & kToOutput);
-  if (op.n_sources == 1) {
-    const char* from = static_cast<const char*>(sources[0]);
-    if (!memory || !outbox) {
-      if (memory && memory != from) put(stream, memory, from, bytes);
-      if (outbox) put(call.stream_outbox, outbox, from, bytes);
-      return;
-    }
-    for (std::size_t at = 0; at < bytes; at += kTileBytes) {
-      const std::size_t length = std::min(kTileBytes, bytes - at);
-      put(call.stream_outbox, outbox + at, from + at, length);
-      put(stream, memory + at, from + at, length);
-    }
-    return;
-  }
-  const ReduceFn reduce = arithmetic_.reduce[static_cast<int>(call.dtype)][static_cast<int>(call.op)];
-  const int divisor = op.completes && call.op == Op::Avg ? call.program->n_ranks : 1;
-  if (memory && !outbox && !stream) {
-    reduce(memory, sources, op.n_sources, 0, elements, divisor);
-    return;
-  }
-  // The result goes to a tile of own memory first: plain vector stores into lines that a peer has read are slow,
-  // memcpy into them is not.
-  const std::size_t tile_elements = kTileBytes / call.plan.item;
-  for (std::size_t first = 0; first < elements; first += tile_elements) {
-    const std::size_t length = std::min(tile_elements, elements - first);
-    const std::size_t at = first * call.plan.item, length_bytes = length * call.plan.item;
-    char* const tile = memory && !stream ? memory + at : tile_memory;
-    reduce(tile, sources, op.n_sources, first, length, divisor);
-    if (stream) put(true, memory + at, tile, length_bytes);
-    if (outbox) put(call.stream_outbox, outbox + at, tile, length_bytes);
-  }
-}
-
-void Group::execute_encoded(const Call& call, const Instruction& op, const EncodedOperands& operands, bool stream) {
-  const std::optional<int> damaged = transcoder_.execute(call, op, operands, stream);
-  if (damaged)
-    waiting_.fail("rank " + std::to_string(*damaged) + "'s message is damaged: its bytes are no encoding of the elements of " +
-                      describe(*damaged, call_),
-                  "let nothing else write to the group's memory; if nothing does, this is a bug in autotune: please "
-                  "report it with this message");
-}
-
-// The result goes to other ranks' buffers, and to own memory if there is one for it.
-void Group::store_everywhere(const Call& call, const Wave& wave, const Instruction& op, char* memory,
-                             std::size_t elements) {
-  const std::size_t item = call.plan.item;
-  int m = op.n_stores;
-  if (memory) stores_[static_cast<std::size_t>(m++)] = memory;
-  const int divisor = op.completes && call.op == Op::Avg ? call.program->n_ranks : 1;
-  if (op.n_sources > 1 && !wave.stream) {
-    arithmetic_.reduce_to_all[static_cast<int>(call.dtype)][static_cast<int>(call.op)](
-        stores_.data(), m, sources_.data(), op.n_sources, elements, divisor);
-    return;
-  }
-  const ReduceFn reduce = arithmetic_.reduce[static_cast<int>(call.dtype)][static_cast<int>(call.op)];
-  const std::size_t tile_elements = kTileBytes / item;
-  for (std::size_t first = 0; first < elements; first += tile_elements) {
-    const std::size_t length = std::min(tile_elements, elements - first);
-    const char* tile = static_cast<const char*>(sources_[0]) + first * item;
-    if (op.n_sources > 1) {
-      reduce(tile_memory, sources_.data(), op.n_sources, first, length, divisor);
-      tile = tile_memory;
-    }
-    for (int k = 0; k < m; k++) {
-      char* const to = static_cast<char*>(stores_[static_cast<std::size_t>(k)]) + first * item;
-      if (to != tile) put(wave.stream, to, tile, length * item);
-    }
   }
 }
 

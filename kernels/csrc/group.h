@@ -6,7 +6,7 @@
 // Protocol (kernels/README.md has it in full, with the memory-order argument). All ranks step through the same waves;
 // slice s does superstep l in wave l + spacing * s. A message of wave w lies in slot (w mod window, s mod in_flight) of
 // its sender's outbox and is announced by the word (first wave of the call + w) << 20 | chain, where the chain stands for
-// the signatures of this and all earlier calls. Outboxes have two halves; calls alternate.
+// the signatures of this and all earlier calls. Outboxes have two halves, and headers kBanks; calls take turns.
 #pragma once
 
 #include <atomic>
@@ -59,6 +59,9 @@ class Group {
   // as codec.h says; what encoding dropped is added to it.
   void run(const Call& call, const void* input, void* output, const Splits* splits = nullptr, void* residual = nullptr);
 
+  // Why calls cannot read the others' private buffers, the same on every rank; empty where they can.
+  const std::string& single_copy_fault() const { return single_copy_fault_; }
+
   // This rank's symmetric memory, mapped at the first call.
   char* heap();
   std::size_t heap_bytes() const { return segment_.heap_bytes(); }
@@ -85,7 +88,7 @@ class Group {
     const char* input;
     char* output;
     const Splits* splits;  // null where all parts are equal
-    const Places* places;  // null without zero copy
+    const Places* places;  // null without symmetric memory
     char* residual;        // null where nothing is collected
   };
   Places places(const Call& call, const void* input, const void* output) const;
@@ -97,7 +100,13 @@ class Group {
                char* outbox, std::size_t elements);
   void execute_encoded(const Call& call, const Instruction& op, const EncodedOperands& operands, bool stream);
   void store_everywhere(const Call& call, const Wave& wave, const Instruction& op, char* memory, std::size_t elements);
-  void post(Header& header, const Call& call, const Wave& wave);
+  void post(Header& header, const Call& call, const Wave& wave, const Buffers& buffers);
+  void announce_probe();
+  void try_single_copy();
+  void read_peer(int source, std::uint64_t from, void* to, std::size_t bytes);
+  void pull(const Call& call, const Wave& wave, const Instruction& op, char* memory, std::size_t elements);
+  // Over several hosts packets know halves only.
+  int bank_of(std::uint64_t call) const { return static_cast<int>(call % (network_ ? 2 : kBanks)); }
   bool remote(int rank) const { return network_ && network_->remote(rank); }
   void send_to_other_hosts(const Call& call, const Wave& wave);
   void await_remote_readers(const Program& program);
@@ -133,10 +142,18 @@ class Group {
   std::uint64_t epoch_ = 1;           // first wave of the next call
   std::uint64_t previous_start_ = 0;  // first wave of the call before
   bool previous_synchronising_ = true;
+  std::uint64_t starts_[kBanks] = {};  // first waves of the latest calls, by number
+  std::uint64_t all_started_ = 0;      // first wave of the latest call that is known to have begun on every rank
   int rotated_calls_ = 0;     // counted up to 3
   std::size_t rotation_ = 0;  // where this call's messages begin in its half of every outbox, in bytes
   std::vector<std::uint64_t> seen_clock_;  // by rank: the latest clock that was looked at
   std::vector<const void*> sources_;  // of one instruction
+  std::vector<int> origins_;          // by source: the rank in whose process it lies, or -1 for this one
+  std::vector<const void*> operands_;  // where they are once they have been read
+  std::vector<char> read_ahead_;
+  std::uint64_t probe_ = 0;
+  std::int32_t own_pid_ = 0;
+  std::string single_copy_fault_;
   std::vector<void*> stores_;
   std::vector<char> scratch_;
   std::vector<std::size_t> filled_;  // by piece of the message that is being made: its bytes, where other hosts read it

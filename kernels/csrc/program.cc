@@ -71,6 +71,8 @@ void check_exchange(const Program& p, const Instruction& op) {
   const auto refuse = [](const char* what) { throw BadArgument(std::string("program: ") + what, kBug); };
   if (p.zero_copy && (op.destinations & kToOutbox)) refuse("a zero-copy message with data");
   if (op.n_stores && !op.n_sources) refuse("stores of nothing");
+  if (op.n_stores && p.single_copy) refuse("stores to a buffer that can only be read");
+  if (p.single_copy && op.n_sources && !(op.destinations & (kToOutput | kToScratch))) refuse("a result without a place");
   if (op.charged >= 0 && !(p.lossy && (op.destinations & kToOutbox))) refuse("a charge where nothing is encoded");
   for (int k = 0; k < op.n_sources + op.n_stores; k++) {  // they follow each other
     const Source& place = p.sources[static_cast<std::size_t>(op.first_source + k)];
@@ -102,11 +104,14 @@ Program Program::load(const std::vector<std::int64_t>& words) {
   p.piece_blocks = in.take("piece blocks", 1, p.blocks + 1);
   p.synchronising = in.take("synchronising", 0, 2) != 0;
   p.zero_copy = in.take("zero copy", 0, 2) != 0;
+  p.single_copy = in.take("single copy", 0, 2) != 0;
   p.in_place = in.take("in place", 0, 2) != 0;
   p.shares_input = in.take("shares input", 0, 2) != 0;
   p.shares_output = in.take("shares output", 0, 2) != 0;
   p.lossy = in.take("lossy", 0, 2) != 0;
   if (p.zero_copy && p.lossy) throw BadArgument("program: encodes messages without data", kBug);
+  if (p.single_copy && (!p.zero_copy || p.in_place))
+    throw BadArgument("program: reads what is not announced, or for one way of placing buffers only", kBug);
   if (!p.zero_copy && (p.in_place || p.shares_input || p.shares_output))
     throw BadArgument("program: shares buffers without zero copy", kBug);
   const auto take_ranks = [&](const char* what, std::vector<std::int32_t>& ranks) {

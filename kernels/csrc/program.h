@@ -68,8 +68,9 @@ struct Program {
   int scratch_blocks;
   int piece_blocks;
   bool synchronising;
-  bool zero_copy;  // messages only announce; buffers lie in symmetric memory
-  bool in_place;   // what a zero-copy program is made for
+  bool zero_copy;    // messages only announce; others read and write the buffers themselves
+  bool single_copy;  // these are private: messages tell where they lie, and the kernel reads them; zero_copy, too
+  bool in_place;     // what a program over symmetric memory is made for
   bool shares_input, shares_output;  // whether any rank touches another's buffer; equal on all ranks
   bool lossy;      // messages are encoded: an instruction that sends keeps what its readers will decode
   int max_sources, max_stores;

@@ -29,7 +29,7 @@ Offsets offsets(std::size_t n, std::size_t half_bytes, std::size_t heap_bytes) {
   Offsets at{};
   at.lines = page_aligned(sizeof(GroupHeader));
   at.headers = at.lines + page_aligned(n * sizeof(RankLine));
-  at.outboxes = at.headers + page_aligned(n * 2 * kSlots * sizeof(Header));
+  at.outboxes = at.headers + page_aligned(n * kBanks * kSlots * sizeof(Header));
   at.channels = at.outboxes + n * 2 * half_bytes;
   at.heaps = (at.channels + n * n * sizeof(Channel) + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
   at.total = at.heaps + (heap_bytes ? n * (heap_bytes + kHeapSkew) : 0);

@@ -2,7 +2,7 @@
 //
 // In: a file descriptor and a rank. Out: typed views. The only file that says where things lie; it waits for nobody.
 //
-//   GroupHeader | RankLine[n] | Header[n][2][kSlots] | outbox[n][2][half_bytes] | Channel[n][n] | heap[n][heap_bytes]
+//   GroupHeader | RankLine[n] | Header[n][kBanks][kSlots] | outbox[n][2][half_bytes] | Channel[n][n] | heap[n][heap_bytes]
 //
 // The heaps are symmetric memory: what ranks allocate together lies at the same offset in each, and every rank reads and
 // writes all of them. They are mapped when the first buffer is allocated. The segment is a sealed memfd: it needs no
@@ -22,10 +22,11 @@
 namespace autotune {
 
 inline constexpr std::uint64_t kMagic = 0x6175746F74756E65;  // "autotune"
-inline constexpr std::uint32_t kLayoutVersion = 3;
-inline constexpr int kSlots = 32;          // message slots of one outbox half
+inline constexpr std::uint32_t kLayoutVersion = 4;
+inline constexpr int kSlots = 32;          // message slots of one call
+inline constexpr int kBanks = 8;           // calls whose slots are apart
 inline constexpr int kInlineBytes = 56;    // payload that fits into the cache line of its word
-inline constexpr int kHistory = 16;        // calls that a rank's line remembers
+inline constexpr int kHistory = 32;        // calls that a rank's line remembers
 inline constexpr int kChannelSlots = 4;    // pieces in flight from one rank to another in send/recv
 inline constexpr std::size_t kChannelPieceBytes = 64 << 10;
 inline constexpr int kMaxRanks = 1024;
@@ -44,7 +45,7 @@ struct alignas(64) CallRecord {
   Word tag;        // call number << 20 | chain of signatures up to this call
   Word count;      // elements
   Word segment;    // bytes
-  Word what;       // collective | dtype << 8 | op << 16 | knobs << 24 | zero copy << 29 | in place << 30 | streamed outbox << 31 | root << 32
+  Word what;       // collective | dtype << 8 | op << 16 | single copy << 23 | knobs << 24 | zero copy << 29 | in place << 30 | streamed outbox << 31 | root << 32
   Word codec;           // 0 for none, or 1 + CodecKind
   Word codec_parameter;  // the bits of a double
   Word algorithm[4];  // name, zero padded
@@ -69,7 +70,9 @@ struct alignas(128) RankLine {
   std::atomic<std::uint32_t> bell;
   std::atomic<std::uint32_t> presence;
   std::atomic<std::int32_t> pid;
-  char pad1[112];
+  Word probe;   // address of a word in its process that the others try to read
+  Word probed;  // 0 until it has tried theirs; then 1, or (rank + 1) << 32 | errno of one that it cannot read
+  char pad1[96];
   CallRecord history[kHistory];
 };
 
@@ -121,8 +124,8 @@ class Segment {
   std::size_t half_bytes() const { return half_bytes_; }
   GroupHeader& group() const { return *reinterpret_cast<GroupHeader*>(base_); }
   RankLine& line(int rank) const { return reinterpret_cast<RankLine*>(base_of(rank) + lines_at_)[rank]; }
-  Header* headers(int rank, int half) const {
-    return reinterpret_cast<Header*>(base_of(rank) + headers_at_) + (rank * 2 + half) * kSlots;
+  Header* headers(int rank, int bank) const {
+    return reinterpret_cast<Header*>(base_of(rank) + headers_at_) + (rank * kBanks + bank) * kSlots;
   }
   char* outbox(int rank, int half) const {
     return base_of(rank) + outboxes_at_ + static_cast<std::size_t>(rank * 2 + half) * half_bytes_;

@@ -10,7 +10,8 @@
 namespace autotune {
 
 struct Group::Wave {
-  int half;
+  int half;  // of the outbox
+  int bank;  // of the headers
   std::uint64_t word;           // that announces a message of this wave
   std::uint64_t previous_word;  // that announced the messages taken now
   std::size_t number;           // in the call, from 0
@@ -23,6 +24,13 @@ struct Group::Wave {
   std::size_t pitch;   // elements from one block to the next, in the slice
   std::size_t piece_bytes;  // the same in messages
 };
+
+// What a message of a single-copy program carries: where its sender's buffers lie in the sender's process.
+struct Whereabouts {
+  const char* input;
+  const char* output;
+};
+static_assert(sizeof(Whereabouts) <= kInlineBytes);
 
 // Elements before block `index` of a slice, cut to [0, length) with the given pitch.
 inline std::size_t block_start(std::size_t length, std::size_t pitch, int index) {

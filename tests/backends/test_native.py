@@ -11,7 +11,7 @@ import pytest
 
 from autotune.backends.launch import start_here
 from autotune.backends.native import NativeBackend, pair_figures
-from autotune.kernels import host_numbers, slices, zero_copy_names
+from autotune.kernels import host_numbers, single_copy_fault, slices, zero_copy_names
 from autotune.kernels.calls import layout_of
 from autotune.kernels.schedules.registry import build, names
 from autotune.measure import Failure, Timing
@@ -32,6 +32,7 @@ from autotune.types import (
 CORES = tuple(sorted(os.sched_getaffinity(0)))
 STAGING_BYTES = 8 << 20
 ZERO_COPY = (("exchange", "zero_copy"),)
+SINGLE_COPY = (("exchange", "single_copy"),)
 
 
 def problem(
@@ -88,7 +89,7 @@ def test_candidates_do_different_things_and_hold_the_default_and_the_reference(
         steps = tuple(frozenset(step) for step in build(collective, config.algorithm, n_ranks).expand())
         dtype, size = asked.timed_dtype, asked.message_bytes
         assert config.segment_bytes is not None
-        staging_bytes = 1 << 50 if config.knobs == ZERO_COPY else STAGING_BYTES
+        staging_bytes = 1 << 50 if config.knobs in (ZERO_COPY, SINGLE_COPY) else STAGING_BYTES
         cut = slices(collective, config.algorithm, n_ranks, size, dtype, config.segment_bytes, staging_bytes)
         return steps, config.knobs, cut
 
@@ -100,6 +101,8 @@ def test_candidates_do_different_things_and_hold_the_default_and_the_reference(
         assert {config.algorithm for config in candidates} <= set(names(collective, n_ranks))
         shared = memory is Memory.SYMMETRIC and zero_copy_names(collective, n_ranks) != ()
         assert any(config.knobs == ZERO_COPY for config in candidates) == shared
+        read = memory is Memory.PRIVATE and message_bytes >= 32 << 10 and n_ranks > 1 and single_copy_fault() is None
+        assert any(config.knobs == SINGLE_COPY for config in candidates) == read
         assert backend.default(asked) in candidates
         reference = backend.reference(asked)
         assert (reference is not None) == ("ring" in names(collective, n_ranks))

@@ -105,6 +105,13 @@ def test_a_healthy_host_has_nothing(healthy: Facts) -> None:
             "--shm-size=1g",
         ),
         (
+            lambda facts: replace(facts, single_copy_fault="Operation not permitted"),
+            Severity.WARNING,
+            "single copy",
+            "Operation not permitted",
+            "SYS_PTRACE",
+        ),
+        (
             lambda facts: with_host(facts, shm_bytes=None),
             Severity.WARNING,
             "/dev/shm",

@@ -126,7 +126,9 @@ def coded_calls(draw: st.DrawFn, n: int) -> Call:
     codec = draw(st.sampled_from(("none", *CODECS, *CODECS[1:])))
     op = draw(st.sampled_from((ReduceOp.SUM, ReduceOp.MAX, ReduceOp.MIN, ReduceOp.AVG)))
     algorithm = call.algorithm if codec == "none" else draw(st.sampled_from(legal(call.collective, n)))
-    return replace(call, codec=codec, algorithm=algorithm, op=op if call.collective.computes else call.op)
+    exchange = call.exchange if codec == "none" else "staged"
+    op = op if call.collective.computes else call.op
+    return replace(call, codec=codec, algorithm=algorithm, exchange=exchange, op=op)
 
 
 @given(data=st.data())

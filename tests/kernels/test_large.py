@@ -34,6 +34,16 @@ CALLS = {
     "all_reduce": Call(
         collective=Collective.ALL_REDUCE, algorithm="direct", dtype=DType.UINT8, count=LIMIT + 61, stores="streamed"
     ),
+    "all_reduce by single copy": Call(
+        collective=Collective.ALL_REDUCE,
+        algorithm="direct",
+        dtype=DType.UINT8,
+        count=LIMIT + 61,
+        exchange="single_copy",
+    ),
+    "broadcast by single copy": Call(
+        collective=Collective.BROADCAST, algorithm="flat", dtype=DType.UINT8, count=LIMIT + 3, exchange="single_copy"
+    ),
     "reduce_scatter": Call(
         collective=Collective.REDUCE_SCATTER, algorithm="bruck", dtype=DType.INT64, count=LIMIT // 16 + 1
     ),
@@ -44,7 +54,7 @@ CALLS = {
     "name", ["broadcast", *(pytest.param(name, marks=pytest.mark.slow) for name in CALLS if name != "broadcast")]
 )
 def test_beyond_two_to_the_31(name: str) -> None:
-    call = replace(CALLS[name], segment_bytes=1 << 20)
+    call = replace(CALLS[name], segment_bytes=4 << 30 if CALLS[name].exchange == "single_copy" else 1 << 20)
     per_rank = call.count * call.dtype.itemsize * (3 if call.collective.splits_by_rank else 2)
     needed = 2 * per_rank + (1 << 30)
     if (available := _available_bytes()) < needed:

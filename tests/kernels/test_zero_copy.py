@@ -1,4 +1,4 @@
-"""Programs over symmetric memory: right, free of races, and refused where they cannot be.
+"""Programs without outboxes: right, free of races, and refused where they cannot be.
 
 The machine (tests/zero_copy) judges; `happens_before` has proved the same, by rules of its own, when it compiled them.
 """
@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from zero_copy.machine import Call, Fault, run
 
-from autotune.kernels.calls import zero_copy_names
+from autotune.kernels.calls import single_copy_names, zero_copy_names
 from autotune.kernels.program import BEFORE_POST, TO_OUTPUT, Instruction, Program, Space
 from autotune.kernels.schedules.registry import build, names
-from autotune.kernels.zero_copy import NotZeroCopy, compile_zero_copy
+from autotune.kernels.zero_copy import NotZeroCopy, compile_single_copy, compile_zero_copy
 from autotune.types import Collective
 
 C = Collective
@@ -86,6 +86,43 @@ def test_what_must_be_equal_on_all_ranks_is(collective: Collective) -> None:
             }
             assert len(same) == 1, (collective, name, n)
             assert all(p.zero_copy and p.in_place == in_place for p in programs(collective, name, n, in_place))
+
+
+@functools.lru_cache(maxsize=4096)
+def private_programs(collective: Collective, name: str, n: int, root: int = 0) -> tuple[Program, ...] | None:
+    """Programs that read private buffers; None where the algorithm has none."""
+    order = tuple((position + root) % n for position in range(n))
+    try:
+        return compile_single_copy(collective, build(collective, name, n), order)
+    except NotZeroCopy:
+        return None
+
+
+@pytest.mark.parametrize("n", range(1, MOST_RANKS + 1))
+@pytest.mark.parametrize("collective", Collective)
+def test_private_buffers_are_read_without_a_race_whoever_is_in_place(collective: Collective, n: int) -> None:
+    rng = random.Random(n)
+    everyone = range(0 if collective is C.ALL_TO_ALL else n)
+    for name in names(collective, n):
+        for root in roots(collective, n):
+            ranks = private_programs(collective, name, n, root)
+            if ranks is None:
+                continue
+            assert all(p.single_copy and p.zero_copy and not p.in_place for p in ranks)
+            assert not any(op.stores for p in ranks for level in p.levels for op in level)
+            for in_place in ((), everyone, [rank for rank in everyone if rng.random() < 0.5]):
+                some = frozenset(in_place)
+                calls = [Call(ranks, root, slices=2, in_place=some), Call(ranks, root, in_place=some)]
+                in_any_order(calls, seed=n)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_every_collective_has_an_algorithm_that_reads_private_buffers(n: int) -> None:
+    for collective in Collective:
+        simplest = "flat" if collective.has_root else "direct"
+        assert private_programs(collective, simplest, n) is not None, collective
+        assert simplest in single_copy_names(collective, n, (simplest,))
+    assert single_copy_names(C.ALL_REDUCE, 1) == ()
 
 
 @st.composite
@@ -174,6 +211,13 @@ CLASSES = [  # pull or push, copy or reduce, through scratch, in place, with a r
     (C.REDUCE, "direct", 3, False, 2),
     (C.ALL_TO_ALL, "direct", 4, False, 0),
 ]
+PRIVATE = [
+    (C.ALL_REDUCE, "direct", 4, 0),
+    (C.ALL_GATHER, "ring", 3, 0),
+    (C.REDUCE_SCATTER, "direct", 3, 0),
+    (C.BROADCAST, "tree", 5, 2),
+    (C.GATHER, "flat", 3, 1),
+]
 
 
 @pytest.mark.parametrize(("collective", "name", "n", "in_place", "root"), CLASSES)
@@ -185,6 +229,23 @@ def test_the_machine_sees_every_mutant(collective: Collective, name: str, n: int
         with pytest.raises(Fault):
             in_any_order([Call(mutant, root, slices=2), Call(mutant, root)], seed=1)
     assert {"post", "reader"} < kinds
+
+
+@pytest.mark.parametrize(("collective", "name", "n", "root"), PRIVATE)
+def test_the_machine_sees_every_mutant_of_a_program_that_reads_private_buffers(
+    collective: Collective, name: str, n: int, root: int
+) -> None:
+    ranks = private_programs(collective, name, n, root)
+    assert ranks is not None
+
+    def in_place_and_not(programs: list[Program]) -> None:
+        for in_place in (frozenset(range(n)), frozenset[int]()):
+            calls = [Call(programs, root, slices=2, in_place=in_place), Call(programs, root, in_place=in_place)]
+            in_any_order(calls, seed=1)
+
+    for _, mutant in mutants(ranks):
+        with pytest.raises(Fault):
+            in_place_and_not(mutant)
 
 
 def test_every_kind_of_mutant_occurs() -> None:

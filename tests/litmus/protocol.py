@@ -1,12 +1,13 @@
-"""What a rank does to shared memory in a sequence of calls: `Group::run` of csrc/group.cc without arithmetic and sizes.
+"""What a rank does to shared memory in a sequence of calls: csrc/group.cc and level.cc without arithmetic and sizes.
 
 In:  the programs that kernels/compiler.py and zero_copy.py make, how calls are cut, the memory orders of the source.
-Out: one thread's operations for the machine. May not touch: the machine's insides.
+Out: one thread's operations for the machine. May not touch: the machine's insides. Reading a private buffer through the
+kernel is a read like any other.
 
 Every function names the one of the executor that it stands for. Waits are loads that are repeated; handshakes.py has
 what happens when they turn into sleep. Bytes are not modelled but places: a slot of an outbox, or a block of one slice
-of a buffer in symmetric memory; private buffers are nobody else's. Between calls the caller overwrites all of its
-symmetric buffers, as it may.
+of a buffer that others use; other private buffers are nobody else's. Between calls the caller overwrites all of its
+buffers that others use, as it may.
 """
 
 from __future__ import annotations
@@ -30,11 +31,15 @@ class Rules:
         orders: of each access (source.py), whether it synchronises.
         without: waits that are left out: "slot", "half", "final" or "program".
         slot_lead: a slot is written again so many waves too early.
+        banks: calls whose words are apart. The source has more, which only makes it rarer that one is used again.
+        bank_lead: so many calls too early.
     """
 
     orders: Mapping[str, bool]
     without: frozenset[str] = frozenset()
     slot_lead: int = 0
+    banks: int = 2
+    bank_lead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +49,15 @@ class Call:
     Args:
         n_slices: the plan's `slices`.
         most_in_flight: the knob `slices_in_flight`.
+        in_place: whether private buffers are, on all ranks; over symmetric memory the programs say it.
+        in_line: whether messages lie in the cache lines of their words.
     """
 
     programs: tuple[Program, ...]
     n_slices: int = 1
     most_in_flight: int = 4
+    in_place: bool = False
+    in_line: bool = False
 
     @property
     def spacing(self) -> int:
@@ -90,7 +99,7 @@ class _Rank:
 
     def __init__(self, rank: int, rules: Rules) -> None:
         self._rank, self._rules = rank, rules
-        self._call, self._epoch, self._previous_start, self._previous_synchronising = 0, 1, 0, True
+        self._call, self._epoch, self._starts, self._all_started = 0, 1, [0], 0
 
     def calls(self, calls: Sequence[Call]) -> Iterator[Operation]:
         for call in calls:
@@ -107,7 +116,7 @@ class _Rank:
     def _run(self, call: Call) -> Iterator[Operation]:
         """`Group::run`."""
         program = call.programs[self._rank]
-        yield from self._begin(program)
+        yield from self._begin(call)
         start = self._epoch
         for wave in range(call.waves):
             for number in reversed(range(call.n_slices)):
@@ -119,16 +128,21 @@ class _Rank:
         if "final" not in self._rules.without:
             for other in program.final_waits:
                 yield await_clock(other, start + call.waves, self._rules)
-        self._previous_start, self._previous_synchronising = start, program.synchronising
+        if program.synchronising:
+            self._all_started = start
         self._epoch = start + call.waves
 
-    def _begin(self, program: Program) -> Iterator[Operation]:
+    def _begin(self, call: Call) -> Iterator[Operation]:
         """`Group::begin`."""
         self._call += 1
-        if not self._previous_synchronising and "half" not in self._rules.without:
-            for other in range(program.n_ranks):
+        in_headers = call.in_line or call.programs[0].zero_copy
+        back = self._rules.banks - 1 + self._rules.bank_lead if in_headers else 1
+        started = self._starts[max(0, self._call - back)]
+        if self._all_started < started and "half" not in self._rules.without:
+            for other in range(call.programs[0].n_ranks):
                 if other != self._rank:
-                    yield await_clock(other, self._previous_start, self._rules)
+                    yield await_clock(other, started, self._rules)
+        self._starts.append(self._epoch)
 
 
 class _Level:
@@ -137,7 +151,7 @@ class _Level:
     def __init__(self, rank: int, rules: Rules, call: Call, number: int, start: int, wave: int, part: int) -> None:
         self._rank, self._rules, self._call, self._start, self._wave, self._slice = rank, rules, call, start, wave, part
         self._program = call.programs[rank]
-        self._half = number % 2
+        self._half, self._bank = number % 2, number % rules.banks
         self._level = wave - call.spacing * part
 
     def operations(self) -> Iterator[Operation]:
@@ -159,11 +173,13 @@ class _Level:
 
     def _instruction(self, op: Instruction) -> Iterator[Operation]:
         shared = self._program.zero_copy
+        if shared and self._stays(op):
+            return
         for source in op.sources:
             match source.space:
                 case Space.PEER:
                     yield from self._await_message(source.rank)
-                    yield Read(("outbox", source.rank, *self._slot(self._wave - 1)), self._start + self._wave - 1)
+                    yield Read(self._message(source.rank, self._wave - 1), self._start + self._wave - 1)
                 case Space.PEER_INPUT | Space.PEER_OUTPUT:
                     yield from self._await_message(source.rank)
                     yield from map(Read, self._blocks(op, source.space, source.rank, source.index))
@@ -176,25 +192,39 @@ class _Level:
         if op.destinations & TO_OUTPUT and shared:
             yield from map(Write, self._blocks(op, Space.OUTPUT, self._rank, op.memory_index))
         if op.destinations & TO_OUTBOX:
-            yield Write(("outbox", self._rank, *self._slot(self._wave)), self._start + self._wave)
+            yield Write(self._message(self._rank, self._wave), self._start + self._wave)
+
+    def _stays(self, op: Instruction) -> bool:
+        """Whether a copy has one place as source and target, in place: `Group::execute` leaves it alone."""
+        if len(op.sources) != 1 or op.sources[0].space is not Space.INPUT or not op.destinations & TO_OUTPUT:
+            return False
+        target = self._blocks(op, Space.OUTPUT, self._rank, op.memory_index)
+        return not op.stores and self._blocks(op, Space.INPUT, self._rank, op.sources[0].index) == target
 
     def _post(self) -> Iterator[Operation]:
         """`Group::post`. A word that is overwritten before all have seen it is awaited for ever: as bad as a race."""
-        word = ("message", self._rank, *self._slot(self._wave))
+        word = ("message", self._rank, self._bank, *self._slot(self._wave))
         yield Write(word)
         yield Store(word, self._start + self._wave, self._rules.orders["message store"])
 
     def _await_message(self, source: int) -> Iterator[Operation]:
         """`Group::await_message`."""
-        word, wanted = ("message", source, *self._slot(self._wave - 1)), self._start + self._wave - 1
+        word = ("message", source, self._bank, *self._slot(self._wave - 1))
+        wanted = self._start + self._wave - 1
         yield Load(word, wanted, wanted, self._rules.orders["message load"])
         yield Read(word)
 
-    def _slot(self, wave: int) -> tuple[int, int, int]:
-        return self._half, wave % self._call.window, self._slice % self._call.in_flight
+    def _message(self, rank: int, wave: int) -> Name:
+        """Where the data are: beside the word, or in the outbox."""
+        if self._call.in_line:
+            return ("line", rank, self._bank, *self._slot(wave))
+        return ("outbox", rank, self._half, *self._slot(wave))
+
+    def _slot(self, wave: int) -> tuple[int, int]:
+        return wave % self._call.window, self._slice % self._call.in_flight
 
     def _blocks(self, op: Instruction, space: Space, rank: int, index: int) -> list[Name]:
-        name = _places(self._program)
+        name = _places(self._call)
         return [(name(space, rank, index + i), self._slice) for i in range(op.width)]
 
 
@@ -203,17 +233,19 @@ def await_clock(source: int, clock: int, rules: Rules) -> Operation:
     return Load(("clock", source), clock, FOREVER, rules.orders["clock load"])
 
 
-def _places(program: Program) -> Callable[[Space, int, int], Name]:
+def _places(call: Call) -> Callable[[Space, int, int], Name]:
     """Where blocks lie, as `Group::places` demands it: blocks that lie at one address have one name."""
+    program = call.programs[0]
     collective = program.collective
-    aliased = program.in_place or collective is Collective.BROADCAST
+    shared = collective is Collective.BROADCAST and not program.single_copy
+    aliased = program.in_place or call.in_place or shared
 
     def name(space: Space, rank: int, index: int) -> Name:
         is_input = space in (Space.INPUT, Space.PEER_INPUT)
         match collective:
-            case Collective.ALL_GATHER if aliased and is_input:
+            case Collective.ALL_GATHER | Collective.GATHER if aliased and is_input:
                 return (rank, "output", rank + index)
-            case Collective.REDUCE_SCATTER if aliased and not is_input:
+            case Collective.REDUCE_SCATTER | Collective.SCATTER if aliased and not is_input:
                 return (rank, "input", rank + index)
             case Collective.ALL_REDUCE | Collective.REDUCE | Collective.BROADCAST if aliased:
                 return (rank, "output", index)
@@ -226,9 +258,9 @@ def _buffers(call: Call, rank: int) -> Iterator[Name]:
     """All places of a rank's own buffers."""
     program = call.programs[rank]
     blocks = program.n_ranks if program.collective in VERTICAL else program.blocks
-    inputs = 1 if program.collective is Collective.ALL_GATHER else blocks
-    outputs = 1 if program.collective is Collective.REDUCE_SCATTER else blocks
-    name = _places(program)
+    inputs = 1 if program.collective in (Collective.ALL_GATHER, Collective.GATHER) else blocks
+    outputs = 1 if program.collective in (Collective.REDUCE_SCATTER, Collective.SCATTER) else blocks
+    name = _places(call)
     for part in range(call.n_slices):
         for space, length in ((Space.INPUT, inputs), (Space.OUTPUT, outputs)):
             for index in range(length):

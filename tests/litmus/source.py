@@ -12,7 +12,7 @@ from pathlib import Path
 SOURCES = Path(__file__).resolve().parents[2] / "kernels" / "csrc"
 
 _ACCESSES = {
-    "message store": ("group.cc", r"header\.word\.store\(wave\.word, "),  # Group::post
+    "message store": ("level.cc", r"header\.word\.store\(wave\.word, "),  # Group::post
     "message load": ("group.cc", r"header\.word\.load\("),  # Group::await_message
     "clock store": ("group.cc", r"line\.clock\.store\(start \+ w \+ 1, "),  # Group::run
     "clock load": ("group.cc", r"theirs\.load\("),  # Group::await_clock
@@ -34,7 +34,7 @@ _NOT_MODELLED = {
     "point_to_point.cc": (r"header\.(message_bytes|what)\.(store|load)\(",),  # between the edges of the piece
 }
 _ORDER = r"std::memory_order_(\w+)\)"
-_FILES = ("group.cc", "point_to_point.cc", "waiting.cc", "waiting.h")
+_FILES = ("group.cc", "level.cc", "point_to_point.cc", "waiting.cc", "waiting.h")
 
 
 def synchronises() -> dict[str, bool]:

@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 from ranks.cases import Call, Values
 from spec import FLOATS
 
-from autotune.kernels import zero_copy_names
+from autotune.kernels import single_copy_names, zero_copy_names
 from autotune.kernels.schedules.registry import names
 from autotune.types import Collective, DType, ReduceOp
 
@@ -31,9 +31,11 @@ def calls(draw: st.DrawFn, n: int, values: Sequence[Values] = ("exact",)) -> Cal
     of_values = draw(st.sampled_from(values))
     dtype = draw(st.sampled_from(DType if of_values == "exact" else FLOATS))
     segment_bytes = draw(st.sampled_from((64, 100, 128, 256, 1000, 1024, 4096)))
+    reading = single_copy_names(collective, n, names(collective, n)) if draw(st.integers(0, 2)) == 0 else ()
     return Call(
         collective=collective,
-        algorithm=draw(st.sampled_from(names(collective, n))),
+        algorithm=draw(st.sampled_from(reading or names(collective, n))),
+        exchange="single_copy" if reading else "staged",
         dtype=dtype,
         op=draw(st.sampled_from(ReduceOp)) if collective.computes else ReduceOp.SUM,
         root=draw(st.integers(0, n - 1)) if collective.has_root else 0,

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotune.space import SEGMENTS, STREAMED_SEGMENTS, STREAMED_SIZES, ZERO_COPY_SEGMENTS, native_candidates
+from autotune.space import (
+    SEGMENTS,
+    SINGLE_COPY_FROM_BYTES,
+    STREAMED_SEGMENTS,
+    STREAMED_SIZES,
+    ZERO_COPY_SEGMENTS,
+    native_candidates,
+)
 from autotune.types import Collective, Config, Memory, Problem, RuleKey
 
 KiB = 1 << 10
@@ -163,3 +170,20 @@ def test_a_default_without_copies_names_its_plan_and_no_other() -> None:
     ]
     odd = Config(algorithm="direct", segment_bytes=64 * KiB, knobs=(*ZERO_COPY, ("stores", "cached")))
     assert odd not in shared(8, (odd,))
+
+
+# ---- private memory that peers read
+
+
+@pytest.mark.parametrize("message_bytes", [SINGLE_COPY_FROM_BYTES - 1, SINGLE_COPY_FROM_BYTES])
+@pytest.mark.parametrize("memory", Memory)
+def test_larger_private_messages_are_read_where_they_lie_as_well(message_bytes: int, memory: Memory) -> None:
+    found = native_candidates(
+        problem(message_bytes, memory=memory),
+        names=names,
+        single_copy_names=copies_nothing,
+        slices=slices(message_bytes),
+    )
+    reading = [config.algorithm for config in found if config.knobs == (("exchange", "single_copy"),)]
+    expected = memory is Memory.PRIVATE and message_bytes >= SINGLE_COPY_FROM_BYTES
+    assert reading == (["direct", "twin"] if expected else [])

@@ -1,4 +1,4 @@
-"""Ranks that carry out zero-copy programs on sets of contributions, in any order, while a detector looks for races.
+"""Ranks that carry out programs without outboxes on sets of contributions, in any order, while races are looked for.
 
 In:  every rank's programs of a sequence of calls, how each is cut, the order in which ranks go on. Out: nothing, or a
 `Fault` in words. May not touch: happens_before.py and zero_copy.py, whose work is what is judged here.
@@ -32,7 +32,7 @@ class Side(enum.Enum):
 
 _NEVER = 1 << 60
 Place = tuple[int, Side, int, int]  # rank, buffer, block, slice
-SPLIT = frozenset((Collective.ALL_GATHER, Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL))
+SPLIT = frozenset(collective for collective in Collective if collective.splits_by_rank)
 
 
 class Fault(AssertionError):
@@ -46,12 +46,14 @@ class Call:
     Args:
         programs: by rank.
         slices: how many; slice s does level l in wave l + spacing * s, as in csrc/group.cc.
+        in_place: ranks whose private buffers are; over symmetric memory the programs say it for all.
     """
 
     programs: Sequence[Program]
     root: int = 0
     slices: int = 1
     spacing: int = 1
+    in_place: frozenset[int] = frozenset()
 
     @property
     def collective(self) -> Collective:
@@ -62,11 +64,12 @@ class Call:
         return -(-len(self.programs[0].levels) // self.spacing)
 
     def place(self, rank: int, side: Side, index: int, cut: int) -> Place:
-        """Where a block lies. A broadcast is in place, whatever its program is called."""
-        if self.programs[0].in_place or self.collective is Collective.BROADCAST:
-            if self.collective is Collective.ALL_GATHER and side is Side.INPUT:
+        """Where a block lies. A broadcast of symmetric memory is in place, whatever its program is called."""
+        shared = not self.programs[0].single_copy and self.collective is Collective.BROADCAST
+        if self.programs[0].in_place or rank in self.in_place or shared:
+            if self.collective in (Collective.ALL_GATHER, Collective.GATHER) and side is Side.INPUT:
                 return (rank, Side.OUTPUT, rank, cut)
-            if self.collective is Collective.REDUCE_SCATTER and side is Side.OUTPUT:
+            if self.collective in (Collective.REDUCE_SCATTER, Collective.SCATTER) and side is Side.OUTPUT:
                 return (rank, Side.INPUT, rank, cut)
             if self.collective not in SPLIT:
                 return (rank, Side.OUTPUT, index, cut)
@@ -76,8 +79,10 @@ class Call:
         """Blocks of a rank's input."""
         n, blocks = len(self.programs), self.programs[0].blocks
         match self.collective:
-            case Collective.ALL_GATHER:
+            case Collective.ALL_GATHER | Collective.GATHER:
                 return range(1)
+            case Collective.SCATTER:
+                return range(n if rank == self.root else 0)
             case Collective.REDUCE_SCATTER | Collective.ALL_TO_ALL:
                 return range(n)
             case Collective.BROADCAST:
@@ -101,8 +106,10 @@ class Call:
                 return [frozenset({(call, other, 0)}) for other in everyone]
             case Collective.ALL_TO_ALL:
                 return [frozenset({(call, other, rank)}) for other in everyone]
-            case _:
-                raise ValueError(f"{self.collective.value} has no zero-copy programs")
+            case Collective.GATHER:
+                return [frozenset({(call, other, 0)}) for other in everyone if rank == self.root]
+            case Collective.SCATTER:
+                return [frozenset({(call, self.root, rank)})]
 
 
 @dataclass(slots=True)
@@ -263,6 +270,8 @@ class _Machine:
             if op.destinations & TO_OUTPUT:
                 targets.append((rank, op.memory_index + i))
             for owner, index in targets:
+                if _stays(call, rank, op, index, owner, cut):
+                    continue
                 if owner != rank and not program.shares_output:
                     raise Fault(f"{where}: stores to rank {owner}, and shares no output")
                 self._write(rank, call.place(owner, Side.OUTPUT, index, cut), result, where)
@@ -315,3 +324,11 @@ class _Machine:
                 raise Fault(f"{where}: rank {rank} may write {place} while rank {other} uses it")
         clock[rank] += 1
         cell.value, cell.writer, cell.written, cell.reads = value, rank, clock[rank], {}
+
+
+def _stays(call: Call, rank: int, op: Instruction, index: int, owner: int, cut: int) -> bool:
+    """Whether a copy has one place as source and target, in place, where the executor leaves it alone."""
+    first, at = op.sources[0], index - op.memory_index
+    if len(op.sources) != 1 or owner != rank or first.space is not Space.INPUT:
+        return False
+    return call.place(rank, Side.INPUT, first.index + at, cut) == call.place(rank, Side.OUTPUT, index, cut)

@@ -12,6 +12,7 @@
 
 #include "check.h"
 #include "failure.h"
+#include "single_copy.h"
 #include "tests.h"
 
 namespace autotune::test {
@@ -111,7 +112,7 @@ void mismatches(const Programs& programs, RanksAre kind, int n) {
   }
 }
 
-// A zero-copy call over the given places of symmetric memory.
+// A call over the given places, of symmetric memory where the exchange is by zero copy.
 class SharedCall {
  public:
   SharedCall(const Programs& programs, Exchange exchange, Collective kind = Collective::AllReduce)
@@ -175,6 +176,31 @@ void different_buffers(const Programs& programs, RanksAre kind) {
     same.count = SharedCall::kCount;
     const Algorithm& staged = find(programs, Collective::AllReduce, "direct", 2);
     group.run(make_call(staged, group.rank(), same, group.half_bytes()), in, out);
+  });
+}
+
+// The root's buffer may be read by nobody, itself included: the rank that tries says so, and all end with its words.
+void unreadable_buffer(const Programs& programs) {
+  const Algorithm& broadcast = find(programs, Collective::Broadcast, "flat", 3, 0, Exchange::SingleCopy);
+  Scene scene(programs, RanksAre::Processes, 3);
+  scene.options_.waiting.timeout_s = 30;  // not by the time-out
+  scene.all_fail({"cannot read 4000 bytes of rank 0 (pid ", "Bad address"}, [&](Group& group) {
+    Arguments arguments;
+    arguments.count = 1000;
+    std::vector<char> output(4000);
+    void* const closed = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char* const buffer = group.rank() ? output.data() : static_cast<char*>(closed);
+    group.run(make_call(broadcast, group.rank(), arguments, group.half_bytes()), buffer, buffer);
+  });
+}
+
+void different_exchange(const Programs& programs, RanksAre kind) {
+  const SharedCall single(programs, Exchange::SingleCopy), staged(programs, Exchange::Staged);
+  Scene scene(programs, kind, 2);
+  scene.all_fail({"ranks 0 and 1 disagree at call 2 in: exchange"}, [&](Group& group) {
+    std::vector<char> input(SharedCall::kBytes), output(SharedCall::kBytes);
+    single.run(group, input.data(), output.data());
+    (group.rank() ? single : staged).run(group, input.data(), output.data());
   });
 }
 
@@ -281,12 +307,17 @@ void test_failures(const Programs& programs, RanksAre kind) {
   for (int n : {2, 3}) mismatches(programs, kind, n);
   unusable_buffers(programs, kind);
   different_buffers(programs, kind);
+  const bool reads = own_memory_fault().empty();
+  if (reads) different_exchange(programs, kind);
   wake(programs, kind);
   hang(programs, kind);
   leave(programs, kind);
   mismatched_messages(programs, kind);
   interrupt(programs, kind);
-  if (kind == RanksAre::Processes) die(programs);
+  if (kind == RanksAre::Processes) {
+    if (reads) unreadable_buffer(programs);
+    die(programs);
+  }
 }
 
 }  // namespace autotune::test

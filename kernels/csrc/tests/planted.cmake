@@ -1,9 +1,9 @@
-# Faults that a thread sanitizer must report: executor_tests again, with a release in group.cc that is none. Included by
-# CMakeLists.txt here with -DAUTOTUNE_SANITIZE=thread. The faulty file is made of group.cc, so no line of it is for tests.
-set(executor ${CMAKE_CURRENT_SOURCE_DIR}/../group.cc)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${executor})
-
-function(add_planted name released)
+# Faults that a thread sanitizer must report: executor_tests again, with a release in the executor that is none. Included
+# by CMakeLists.txt here with -DAUTOTUNE_SANITIZE=thread. The faulty file is made of the executor's, so no line of that is
+# for tests.
+function(add_planted name source released)
+  set(executor ${CMAKE_CURRENT_SOURCE_DIR}/../${source})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${executor})
   set(file ${CMAKE_CURRENT_BINARY_DIR}/planted_${name}.cc)
   file(READ ${executor} text)
   string(REPLACE "${released}, std::memory_order_release)" "${released}, std::memory_order_relaxed)" planted "${text}")
@@ -11,7 +11,7 @@ function(add_planted name released)
     message(FATAL_ERROR "${executor} does not release by ${released}, ...) any more: plant the fault where it does")
   endif()
   file(CONFIGURE OUTPUT ${file} CONTENT "${planted}" @ONLY)
-  # Its own group.cc is linked first, so the library's is not taken.
+  # Its own ${source} is linked first, so the library's is not taken.
   add_executable(planted_${name} $<TARGET_OBJECTS:executor_tests> ${file})
   target_link_libraries(planted_${name} PRIVATE autotune_executor)
   target_link_options(planted_${name} PRIVATE -Wl,--wrap=mmap,--wrap=munmap)
@@ -21,5 +21,5 @@ function(add_planted name released)
     PASS_REGULAR_EXPRESSION "WARNING: ThreadSanitizer: data race")
 endfunction()
 
-add_planted(message "header.word.store(wave.word")
-add_planted(clock "line.clock.store(start + w + 1")
+add_planted(message level.cc "header.word.store(wave.word")
+add_planted(clock group.cc "line.clock.store(start + w + 1")

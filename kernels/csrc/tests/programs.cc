@@ -15,6 +15,7 @@ Exchange exchange_named(const std::string& word) {
   if (word == "zero_copy") return Exchange::ZeroCopy;
   if (word == "in_place") return Exchange::InPlace;
   if (word == "encoded") return Exchange::Encoded;
+  if (word == "single_copy") return Exchange::SingleCopy;
   CHECK(word == "staged", word);
   return Exchange::Staged;
 }

@@ -11,7 +11,7 @@
 namespace autotune::test {
 
 // How a program exchanges blocks. InPlace is zero copy too; Encoded is staged, for calls with a codec.
-enum class Exchange { Staged, ZeroCopy, InPlace, Encoded };
+enum class Exchange { Staged, ZeroCopy, InPlace, Encoded, SingleCopy };
 
 inline bool shares_buffers(Exchange exchange) {
   return exchange == Exchange::ZeroCopy || exchange == Exchange::InPlace;

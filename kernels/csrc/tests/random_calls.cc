@@ -19,7 +19,7 @@ namespace {
 struct Drawn {
   const Algorithm* algorithm;
   Arguments arguments;
-  bool in_place;
+  std::uint64_t in_place;  // by rank, a bit
   std::size_t shift;  // bytes from aligned memory to the buffers
   std::size_t place;  // of the first buffer in symmetric memory
   std::uint64_t seed;
@@ -36,6 +36,8 @@ std::size_t draw_count(Random& random, std::size_t segment_bytes, std::size_t it
     default: return between(random, 0, 20000) / item;
   }
 }
+
+constexpr std::uint64_t kEveryRank = ~std::uint64_t{0};
 
 Drawn draw(Random& random, const std::vector<const Algorithm*>& algorithms) {
   constexpr std::size_t kSegments[] = {64, 100, 256, 1024, 4096, 65536};
@@ -56,10 +58,13 @@ Drawn draw(Random& random, const std::vector<const Algorithm*>& algorithms) {
   switch (call.algorithm->exchange) {
     case Exchange::Staged:
     case Exchange::Encoded:
-      call.in_place = call.algorithm->collective != Collective::AllToAll && between(random, 0, 1) == 0;
+    case Exchange::SingleCopy: {  // each rank as it likes
+      const std::uint64_t drawn[] = {0, kEveryRank, random()};
+      if (call.algorithm->collective != Collective::AllToAll) call.in_place = drawn[between(random, 0, 2)];
       break;
-    case Exchange::ZeroCopy: call.in_place = call.algorithm->collective == Collective::Broadcast; break;
-    case Exchange::InPlace: call.in_place = true; break;
+    }
+    case Exchange::ZeroCopy: call.in_place = call.algorithm->collective == Collective::Broadcast ? kEveryRank : 0; break;
+    case Exchange::InPlace: call.in_place = kEveryRank; break;
   }
   call.shift = between(random, 0, 3) == 0 ? between(random, 1, 63) : 0;
   call.place = between(random, 0, 1) * between(random, 0, 5000);
@@ -82,7 +87,7 @@ class Buffers {
     const std::size_t item = item_bytes(call.arguments.dtype);
     const std::size_t part = call.arguments.count * item * static_cast<std::size_t>(group.rank());
     const bool both = shared || (!filled.empty() && output_bytes);  // a rank that is not the root has one buffer only
-    if (call.in_place && both) switch (call.algorithm->collective) {
+    if ((call.in_place >> group.rank() & 1) && both) switch (call.algorithm->collective) {
         case Collective::AllReduce:
         case Collective::Reduce:
         case Collective::Broadcast: input = output; break;
@@ -209,8 +214,12 @@ void test_random_calls(const Programs& programs, RanksAre kind, std::uint64_t se
     run_ranks_well(kind, n, options, [&](Group& group) {
       group.heap();
       meet(group, programs);
+      // The same on every rank. Emulators may lack the call to the kernel.
+      std::vector<const Algorithm*> able;
+      for (const Algorithm* algorithm : algorithms)
+        if (algorithm->exchange != Exchange::SingleCopy || group.single_copy_fault().empty()) able.push_back(algorithm);
       if (kind == RanksAre::Threads) CHECK(mappings_shared_by(n) == 2, "ranks that are threads do not share memory");
-      make_random_calls(group, algorithms, seed, calls);
+      make_random_calls(group, able, seed, calls);
     });
   }
 }

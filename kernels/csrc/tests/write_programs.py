@@ -2,7 +2,8 @@
 
 One line for each rank of each (collective, algorithm, number of ranks, root, exchange, hosts):
 collective number, algorithm, ranks, rank, root, exchange, hosts, and the words of Program.flatten(). Exchanges are
-staged, encoded, zero_copy, and in_place, which is zero copy too; hosts are 1 for all ranks on one, or such as 2,1.
+staged, encoded, zero_copy, in_place, which is zero copy too, and single_copy; hosts are 1 for all ranks on one, or such
+as 2,1.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from autotune.kernels.program import Program
 from autotune.kernels.schedules.ir import Schedule
 from autotune.kernels.schedules.registry import build, names
 from autotune.kernels.schedules.wire import codec_legality
-from autotune.kernels.zero_copy import NotZeroCopy, compile_zero_copy
+from autotune.kernels.zero_copy import NotZeroCopy, compile_single_copy, compile_zero_copy
 from autotune.types import Collective
 
 MOST_RANKS = 5
@@ -67,6 +68,10 @@ def exchanges(
             yield exchange, compile_zero_copy(collective, schedule, order, in_place=exchange == "in_place")
         except NotZeroCopy:
             continue
+    try:
+        yield "single_copy", compile_single_copy(collective, schedule, order)
+    except NotZeroCopy:
+        return
 
 
 if __name__ == "__main__":

@@ -1,0 +1,254 @@
+// The interpreter: one level of one slice, its operands, its message; see group.h for the protocol.
+//
+// In: a wave. Out: results in memory and in the outbox, the message announced. encoded.cc executes for codecs, single_copy.cc
+// where operands lie in other processes.
+#include <algorithm>
+#include <cstring>
+
+#include "wave.h"
+
+namespace autotune {
+namespace {
+
+constexpr std::size_t kTileBytes = 16 << 10;  // what is combined before it is copied on: fits the first-level cache
+constexpr std::size_t kTakenBackBytes = 2 << 10;
+alignas(64) thread_local char tile_memory[kTileBytes];
+
+}  // namespace
+
+void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers) {
+  const auto [input, output, splits, places, residual] = buffers;
+  const Program& program = *call.program;
+  const Plan& plan = call.plan;
+  const std::size_t item = plan.item;
+  const Level& level = *wave.level;
+  Header& mine = segment_.headers(rank_, wave.bank)[wave.slot];
+  char* const outbox = plan.fits_in_line ? mine.payload : messages(rank_, wave.half) + wave.slot * plan.slot_bytes;
+  if (level.posts && wave.number >= plan.window)
+    for (std::int32_t reader : program.readers)
+      await_clock(reader, epoch_ + wave.number - plan.window + 2);
+
+  // Elements before block `index` of this slice in a user's buffer.
+  const auto offset = [&](int index, const std::vector<std::size_t>* starts) -> std::size_t {
+    if (starts) return (*starts)[static_cast<std::size_t>(index)] + wave.slice * plan.slice;
+    if (program.vertical) return static_cast<std::size_t>(index) * plan.count + wave.slice * plan.slice;
+    return wave.slice * plan.slice + block_start(wave.length, wave.pitch, index);
+  };
+  // Elements of a part that belong to this slice.
+  const auto share = [&](std::size_t part) {
+    const std::size_t before = wave.slice * plan.slice;
+    return part > before ? std::min(part - before, plan.slice) : 0;
+  };
+  char* const scratch = scratch_.data() + wave.column *
+                                              static_cast<std::size_t>(program.scratch_blocks) * plan.block_limit * item;
+
+  const bool lands = network_ && !call.codec && !splits && !plan.fits_in_line;
+  if (lands) [[unlikely]] {
+    landed_.assign(static_cast<std::size_t>(level.last - level.first), 0);
+    for (int i = level.first; i < level.last; i++) {
+      const Instruction& op = program.instructions[static_cast<std::size_t>(i)];
+      if (!only_kept(op, program)) continue;
+      char* const place = op.destinations & kToOutput
+                              ? output + offset(op.memory_index, nullptr) * item
+                              : scratch + static_cast<std::size_t>(op.memory_index) * wave.pitch * item;
+      landed_[static_cast<std::size_t>(i - level.first)] = land(op, program, wave, plan, place);
+    }
+  }
+
+  int left = level.before_post;
+  if (level.posts && left == 0) post(mine, call, wave, buffers);
+  for (int i = level.first; i < level.last; i++) {
+    const Instruction& op = program.instructions[static_cast<std::size_t>(i)];
+    const std::size_t whole = program.vertical ? wave.length
+                                               : block_start(wave.length, wave.pitch, op.block + op.width) -
+                                                     block_start(wave.length, wave.pitch, op.block);
+    std::size_t elements = whole;
+    bool elsewhere = false;  // an operand lies in another process
+    for (int k = 0; k < op.n_sources; k++) {
+      const Source& source = program.sources[static_cast<std::size_t>(op.first_source + k)];
+      const void*& at = sources_[static_cast<std::size_t>(k)];
+      origins_[static_cast<std::size_t>(k)] = -1;
+      switch (source.space) {
+        case Space::Peer: {
+          const Header& theirs = segment_.headers(source.rank, wave.bank)[wave.previous_slot];
+          await_message(source.rank, theirs, wave.previous_word);
+          const char* message = plan.fits_in_line ? theirs.payload
+                                                  : messages(source.rank, wave.half) + wave.previous_slot * plan.slot_bytes;
+          at = message + static_cast<std::size_t>(source.index) * wave.piece_bytes;
+          break;
+        }
+        case Space::Input:
+          at = input + offset(source.index, splits ? &splits->input_offsets : nullptr) * item;
+          if (splits)
+            elements = std::min(elements, share(splits->input_counts[static_cast<std::size_t>(source.index)]));
+          break;
+        case Space::Output:
+          at = output + offset(source.index, splits ? &splits->output_offsets : nullptr) * item;
+          break;
+        case Space::PeerInput:
+        case Space::PeerOutput: {
+          const Header& theirs = segment_.headers(source.rank, wave.bank)[wave.previous_slot];
+          await_message(source.rank, theirs, wave.previous_word);
+          if (program.single_copy) {
+            Whereabouts where;
+            std::memcpy(&where, theirs.payload, sizeof where);
+            at = (source.space == Space::PeerInput ? where.input : where.output) + offset(source.index, nullptr) * item;
+            origins_[static_cast<std::size_t>(k)] = source.rank;
+            elsewhere = true;
+            break;
+          }
+          const std::size_t place = source.space == Space::PeerInput ? places->input : places->output;
+          at = segment_.heap(source.rank) + place + offset(source.index, nullptr) * item;
+          break;
+        }
+        case Space::Scratch: at = scratch + static_cast<std::size_t>(source.index) * wave.pitch * item; break;
+      }
+    }
+    for (int k = 0; k < op.n_waits; k++) {
+      const std::int32_t other = program.waits[static_cast<std::size_t>(op.first_wait + k)];
+      await_message(other, segment_.headers(other, wave.bank)[wave.previous_slot], wave.previous_word);
+    }
+    char* memory = nullptr;
+    if (op.destinations & kToOutput) {
+      memory = output + offset(op.memory_index, splits ? &splits->output_offsets : nullptr) * item;
+      if (splits)
+        elements = std::min(elements, share(splits->output_counts[static_cast<std::size_t>(op.memory_index)]));
+    } else if (op.destinations & kToScratch) {
+      memory = scratch + static_cast<std::size_t>(op.memory_index) * wave.pitch * item;
+    }
+    const bool leaves = op.destinations & kToOutbox && !level.remote_readers.empty();
+    if (leaves && !call.codec) [[unlikely]] note_filled(op, wave, program.vertical, item);
+    if (lands && landed_[static_cast<std::size_t>(i - level.first)]) [[unlikely]] continue;
+    if (leaves && sends_from_input_ && only_sent(op, program)) [[unlikely]] {
+      for (int k = 0; k < op.width; k++)
+        leaving_[static_cast<std::size_t>(op.piece + k)] =
+            static_cast<const char*>(sources_[0]) + static_cast<std::size_t>(k) * wave.pitch * item;
+      if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave, buffers);
+      continue;
+    }
+    char* const piece =
+        op.destinations & kToOutbox ? outbox + static_cast<std::size_t>(op.piece) * wave.piece_bytes : nullptr;
+    if (call.codec) [[unlikely]] {
+      char* const dropped = residual && op.charged >= 0
+                                ? residual + offset(op.charged, nullptr) * residual_bytes(call.dtype)
+                                : nullptr;
+      const EncodedOperands operands{&program.sources[static_cast<std::size_t>(op.first_source)],
+                                     sources_.data(), memory, piece, dropped, elements, whole, wave.pitch, wave.piece_bytes,
+                                     leaves ? &filled_[static_cast<std::size_t>(op.piece)] : nullptr};
+      execute_encoded(call, op, operands, wave.stream && (op.destinations & kToOutput));
+    } else if (elements && op.n_stores) {
+      for (int k = 0; k < op.n_stores; k++) {
+        const Source& target = program.sources[static_cast<std::size_t>(op.first_store + k)];
+        stores_[static_cast<std::size_t>(k)] =
+            segment_.heap(target.rank) + places->output + offset(target.index, nullptr) * item;
+      }
+      store_everywhere(call, wave, op, memory, elements);
+    } else if (elements && elsewhere) {
+      pull(call, wave, op, memory, elements);
+    } else if (elements && op.n_sources) {
+      execute(call, wave, op, sources_.data(), memory, piece, elements);
+    }
+    if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave, buffers);
+  }
+}
+
+void Group::post(Header& header, const Call& call, const Wave& wave, const Buffers& buffers) {
+  // Streaming stores are ordered by nothing else.
+  if (call.stream_outbox || (wave.stream && call.program->zero_copy)) store_fence();
+  if (call.program->single_copy) {
+    const Whereabouts where{buffers.input, buffers.output};
+    std::memcpy(header.payload, &where, sizeof where);
+  }
+  header.word.store(wave.word, std::memory_order_release);
+  waiting_.ring();
+  if (!wave.level->remote_readers.empty()) [[unlikely]] send_to_other_hosts(call, wave);
+  // The next call will write the first message of the next bank and half, whose lines its readers still hold. Taking them back
+  // now, while this rank waits, saves the next call that trip: 1.15x in the host's fast state, 1.4x in its slow one, up
+  // to 2 KiB; beyond, it is lost in the copying.
+  if (!wave.last_post || call.plan.slot_bytes > kTakenBackBytes) return;
+  prefetch_to_write(&segment_.headers(rank_, bank_of(call_ + 1))[0]);
+  if (call.plan.fits_in_line) return;
+  const char* const message = segment_.outbox(rank_, wave.half ^ 1);
+  for (std::size_t at = 0; at < call.plan.slot_bytes; at += 64) prefetch_to_write(message + at);
+}
+
+void Group::put(bool stream, char* to, const char* from, std::size_t bytes) const {
+  if (stream) arithmetic_.stream_copy(to, from, bytes);
+  else std::memcpy(to, from, bytes);
+}
+
+void Group::execute(const Call& call, const Wave& wave, const Instruction& op, const void* const* sources, char* memory,
+                    char* outbox, std::size_t elements) {
+  const std::size_t bytes = elements * call.plan.item;
+  const bool stream = wave.stream && (op.destinations & kToOutput);
+  if (op.n_sources == 1) {
+    const char* from = static_cast<const char*>(sources[0]);
+    if (!memory || !outbox) {
+      if (memory && memory != from) put(stream, memory, from, bytes);
+      if (outbox) put(call.stream_outbox, outbox, from, bytes);
+      return;
+    }
+    for (std::size_t at = 0; at < bytes; at += kTileBytes) {
+      const std::size_t length = std::min(kTileBytes, bytes - at);
+      put(call.stream_outbox, outbox + at, from + at, length);
+      put(stream, memory + at, from + at, length);
+    }
+    return;
+  }
+  const ReduceFn reduce = arithmetic_.reduce[static_cast<int>(call.dtype)][static_cast<int>(call.op)];
+  const int divisor = op.completes && call.op == Op::Avg ? call.program->n_ranks : 1;
+  if (memory && !outbox && !stream) {
+    reduce(memory, sources, op.n_sources, 0, elements, divisor);
+    return;
+  }
+  // The result goes to a tile of own memory first: plain vector stores into lines that a peer has read are slow,
+  // memcpy into them is not.
+  const std::size_t tile_elements = kTileBytes / call.plan.item;
+  for (std::size_t first = 0; first < elements; first += tile_elements) {
+    const std::size_t length = std::min(tile_elements, elements - first);
+    const std::size_t at = first * call.plan.item, length_bytes = length * call.plan.item;
+    char* const tile = memory && !stream ? memory + at : tile_memory;
+    reduce(tile, sources, op.n_sources, first, length, divisor);
+    if (stream) put(true, memory + at, tile, length_bytes);
+    if (outbox) put(call.stream_outbox, outbox + at, tile, length_bytes);
+  }
+}
+
+void Group::execute_encoded(const Call& call, const Instruction& op, const EncodedOperands& operands, bool stream) {
+  const std::optional<int> damaged = transcoder_.execute(call, op, operands, stream);
+  if (damaged)
+    waiting_.fail("rank " + std::to_string(*damaged) + "'s message is damaged: its bytes are no encoding of the elements of " +
+                      describe(*damaged, call_),
+                  "let nothing else write to the group's memory; if nothing does, this is a bug in autotune: please "
+                  "report it with this message");
+}
+
+// The result goes to other ranks' buffers, and to own memory if there is one for it.
+void Group::store_everywhere(const Call& call, const Wave& wave, const Instruction& op, char* memory,
+                             std::size_t elements) {
+  const std::size_t item = call.plan.item;
+  int m = op.n_stores;
+  if (memory) stores_[static_cast<std::size_t>(m++)] = memory;
+  const int divisor = op.completes && call.op == Op::Avg ? call.program->n_ranks : 1;
+  if (op.n_sources > 1 && !wave.stream) {
+    arithmetic_.reduce_to_all[static_cast<int>(call.dtype)][static_cast<int>(call.op)](
+        stores_.data(), m, sources_.data(), op.n_sources, elements, divisor);
+    return;
+  }
+  const ReduceFn reduce = arithmetic_.reduce[static_cast<int>(call.dtype)][static_cast<int>(call.op)];
+  const std::size_t tile_elements = kTileBytes / item;
+  for (std::size_t first = 0; first < elements; first += tile_elements) {
+    const std::size_t length = std::min(tile_elements, elements - first);
+    const char* tile = static_cast<const char*>(sources_[0]) + first * item;
+    if (op.n_sources > 1) {
+      reduce(tile_memory, sources_.data(), op.n_sources, first, length, divisor);
+      tile = tile_memory;
+    }
+    for (int k = 0; k < m; k++) {
+      char* const to = static_cast<char*>(stores_[static_cast<std::size_t>(k)]) + first * item;
+      if (to != tile) put(wave.stream, to, tile, length * item);
+    }
+  }
+}
+
+}  // namespace autotune
