@@ -87,7 +87,8 @@ def _make_gloo(asked: dist._DistributedBackendOptions, options: Mapping[str, int
     made._timeout = asked.timeout
     made._threads = options.get("gloo_threads", 2)  # torch's own default
     # As torch does: the address that the host's name resolves to may be 127.0.1.1.
-    names = [name for name in os.environ.get("GLOO_SOCKET_IFNAME", "").split(",") if name] or [None]
+    given = [name for name in os.environ.get("GLOO_SOCKET_IFNAME", "").split(",") if name]
+    names: list[str | None] = [*given] or [None]
     made._devices = [
         gloo.create_default_device() if name is None else gloo.create_device(interface=name)
         for _ in range(options.get("gloo_devices", 1))
