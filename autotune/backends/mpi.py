@@ -3,9 +3,10 @@
 In:  problems. Out: their candidates and defaults; ranks for `PooledBackend`, which measures.
 May not touch: the store, tables on disk.
 
-The ranks run a loop in C (mpi_csrc), started once for all configs of a rank count: a library reads its settings when a
-communicator is made or with each call, and both happen between two samples. The default is what runs without us: the
-library's own choice, called ``auto``.
+The ranks run a loop in C (mpi_csrc), started once for all algorithms of a rank count: a library reads those settings
+when a communicator is made or with each call, and both happen between two samples. Settings that it reads when a job
+starts (how it moves messages) have ranks of their own. The default is what runs without us: the library's own choice,
+called ``auto``, under no settings.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import BackendUnavailable, UsageError
+from ..exchange.words import Start, library
 from ..settings import Settings
 from ..table import shipped_table
 from ..types import Collective, Config, DType, Memory, Problem, ReduceOp, RuleKey, SampleKind, TrialState
@@ -50,7 +52,7 @@ class MpiBackend(PooledBackend):
         self._defaults = shipped_table(kind.name).defaults
 
     def candidates(self, problem: Problem) -> tuple[Config, ...]:
-        """The library's own choice, and every algorithm of its that is legal."""
+        """The library's own choice, and every algorithm of its that is legal, under every start."""
         return (self.default(problem), *candidates(self.name, problem))
 
     def default(self, problem: Problem) -> Config:
@@ -89,17 +91,22 @@ class MpiBackend(PooledBackend):
 
 
 class MpiRanks:
-    """Ranks under the MPI's launcher that answer the requests of `PooledBackend`."""
+    """Ranks under the MPI's launcher that answer the requests of `PooledBackend`.
+
+    One set runs without settings; each start has one more, made when a config first asks for it. A set that is not
+    asked takes no core.
+    """
 
     def __init__(self, mpi: Mpi, program: Path, n_ranks: int, cores: Sequence[int]) -> None:
         self.n_ranks = n_ranks
         self._name = mpi.kind.name
-        remedy = f"{mpi.launcher} -n {n_ranks} hostname shows whether it starts programs here at all"
+        self._mpi, self._program, self._cores = mpi, program, tuple(cores)
+        self._samplers: dict[Start, Sampler] = {}
+        self._refused: dict[Start, str] = {}
         try:
-            self._ranks = RankSet(self._name, n_ranks, mpi.launch(program, n_ranks, cores), remedy=remedy)
+            self._under(())
         except RanksFailed as err:
             raise BackendUnavailable(err.message, remedy=err.remedy) from err
-        self._sampler = Sampler(self._ranks)
 
     def ask(self, request: Mapping[str, Json]) -> list[dict[str, Json]]:
         """See `launch.Ranks`; one answer stands for all ranks."""
@@ -109,20 +116,35 @@ class MpiRanks:
         assert isinstance(listed, list)
         cell = cell_of(problem, kind)
         try:
-            outcomes: list[Json] = [
-                _answer(self._sampler.sample(cell, sample_words(self._name, problem, _config(fields)), batch=batch))
-                for fields in listed
-            ]
+            outcomes: list[Json] = [_answer(self._outcome(cell, _config(fields), batch)) for fields in listed]
         except (RanksFailed, ProtocolError) as err:
-            self._ranks.close()
+            self.close()
             hung = isinstance(err, RanksFailed) and err.hung
             state = TrialState.TIMEOUT if hung else TrialState.CRASHED
             raise PoolFailed(err.message, remedy=err.remedy, state=state) from err
         return [{"outcomes": outcomes}]
 
+    def _outcome(self, cell: _Cell, config: Config, batch: int) -> Outcome:
+        start = library(self._name).start_of(config)
+        if start not in self._samplers and start not in self._refused:
+            try:
+                self._under(start)
+            except RanksFailed as err:  # this build of the library does not have it; the other ranks live on
+                self._refused[start] = err.message
+        if start in self._refused:
+            return NoTimes(why="refused", words=self._refused[start])
+        return self._samplers[start].sample(cell, sample_words(self._name, cell.problem, config), batch=batch)
+
+    def _under(self, start: Start) -> None:
+        launch = self._mpi.launch(self._program, self.n_ranks, self._cores, start)
+        remedy = f"{self._mpi.launcher} -n {self.n_ranks} hostname shows whether it starts programs here at all"
+        self._samplers[start] = Sampler(RankSet(self._name, self.n_ranks, launch, remedy=remedy))
+
     def close(self) -> None:
-        """End the ranks and their launcher."""
-        self._ranks.close()
+        """End all ranks and their launchers."""
+        for sampler in self._samplers.values():
+            sampler.ranks.close()
+        self._samplers = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,10 +198,12 @@ def _problem(backend: str, n_ranks: int, request: Mapping[str, Json]) -> Problem
 
 def _config(fields: Json) -> Config:
     assert isinstance(fields, dict)
-    segment_bytes = fields["segment_bytes"]
+    segment_bytes, knobs = fields["segment_bytes"], fields["knobs"]
+    assert isinstance(knobs, dict)
     return Config(
         algorithm=str(fields["algorithm"]),
         segment_bytes=None if segment_bytes is None else int(str(segment_bytes)),
+        knobs=tuple((name, value if isinstance(value, int) else str(value)) for name, value in sorted(knobs.items())),
     )
 
 

@@ -11,11 +11,12 @@ src/mpi/coll/cvars.txt and <collective>/*.c (what an algorithm asks for).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..exchange.words import LIBRARY_CHOICE, Call, Library, library
 from ..types import Collective, Config, DType, OpClass, Problem
 
-SEGMENTS = (16 << 10, 64 << 10, 256 << 10)
+SEGMENTS = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
 """Segment sizes of the grid, in bytes; one that the message does not exceed would change nothing."""
 
 DTYPES = (DType.FLOAT32, DType.FLOAT64, DType.INT8, DType.UINT8, DType.INT32, DType.INT64)
@@ -44,10 +45,13 @@ def why_not(backend: str, problem: Problem) -> str | None:
 
 
 def candidates(backend: str, problem: Problem) -> tuple[Config, ...]:
-    """Every algorithm that the rank count and the message allow, with every segment size that cuts the message."""
+    """Every algorithm that the rank count and the message allow, with every segment size that cuts the message; these
+    and the library's own choice once more under each start."""
     call = call_of(backend, problem.key.collective)
     assert call is not None
-    return tuple(config for name in call.algorithms for config in _of_algorithm(call, name, problem))
+    plain = tuple(config for name in call.algorithms for config in _of_algorithm(call, name, problem))
+    every = (Config(algorithm=LIBRARY_CHOICE), *plain)
+    return plain + tuple(replace(config, knobs=start) for start in library(backend).starts for config in every)
 
 
 def _of_algorithm(call: Call, name: str, problem: Problem) -> Iterator[Config]:

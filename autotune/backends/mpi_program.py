@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import BackendUnavailable
+from ..exchange.words import Start
 from .mpi_ranks import Launch
 
 SOURCES = Path(__file__).with_name("mpi_csrc")
@@ -37,6 +38,7 @@ class Kind:
         crowded: environment for more ranks than cores, without which waiting ranks keep the others from the core.
         root: environment that a launcher wants where root starts it.
         own: beginnings of variables that tune it, which would spoil its default.
+        settings: beginning of the variables that hold what it reads when a job starts.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Kind:
     crowded: Mapping[str, str]
     root: Mapping[str, str]
     own: tuple[str, ...]
+    settings: str
 
 
 OPENMPI = Kind(
@@ -57,7 +60,8 @@ OPENMPI = Kind(
     options=("--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"),
     crowded={"OMPI_MCA_mpi_yield_when_idle": "1"},
     root={f"{word}_ALLOW_RUN_AS_ROOT{end}": "1" for word in ("OMPI", "PRTE") for end in ("", "_CONFIRM")},
-    own=("OMPI_MCA_coll_",),
+    own=("OMPI_MCA_coll_", "OMPI_MCA_btl_sm_"),
+    settings="OMPI_MCA_",
 )
 MPICH = Kind(
     name="mpich",
@@ -68,6 +72,7 @@ MPICH = Kind(
     crowded={"MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1", "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "1"},
     root={},
     own=("MPIR_CVAR_",),
+    settings="MPIR_CVAR_",
 )
 KINDS = {kind.name: kind for kind in (OPENMPI, MPICH)}
 
@@ -81,14 +86,16 @@ class Mpi:
     compiler: Path
     version: str
 
-    def launch(self, program: Path, n_ranks: int, cores: Sequence[int]) -> Launch:
-        """How ranks of the program are started: rank r pinned to cores[r mod n]."""
+    def launch(self, program: Path, n_ranks: int, cores: Sequence[int], start: Start = ()) -> Launch:
+        """How ranks of the program are started, under these settings: rank r pinned to cores[r mod n]."""
         listed = ",".join(map(str, cores))
 
         def commands(address: str, scratch: Path) -> list[list[str]]:
             return [[str(self.launcher), "-n", str(n_ranks), *self.kind.options, str(program), address, listed]]
 
-        return Launch(commands=commands, env=environment(self.kind, crowded=n_ranks > len(cores)), unset=self.kind.own)
+        env = environment(self.kind, crowded=n_ranks > len(cores))
+        env |= {f"{self.kind.settings}{name}": str(value) for name, value in start}
+        return Launch(commands=commands, env=env, unset=self.kind.own)
 
 
 def environment(kind: Kind, *, crowded: bool) -> dict[str, str]:

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from ..table import TuningTable
     from ..types import Trial
 
-_OF_ALL_TIMES = ("hccl-env", "hccl-config", "portfolio")  # formats that weigh what was not chosen, too
+_OF_ALL_TIMES = (
+    "hccl-env",
+    "hccl-config",
+    "portfolio",
+    "openmpi",
+    "openmpi-json",
+)  # formats that weigh what was not chosen, too
 
 
 def export(

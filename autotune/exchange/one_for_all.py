@@ -78,10 +78,14 @@ def cells_of(
     for rule in rules:
         times: dict[Config, list[float]] = {rule.config: [rule.median_us]}
         inside = [trial for trial in own if rule.from_bytes <= trial.problem.message_bytes < rule.to_bytes]
+        kept = default(rule.from_bytes)
+        of_session = {(trial.session_id, trial.config): trial for trial in inside}
         for trial in inside:
-            times.setdefault(trial.config, []).append(_median_us(trial))
+            beside = [of_session.get((trial.session_id, config)) for config in (rule.config, kept)]
+            ratio = _over(trial, *beside)
+            times.setdefault(trial.config, []).append(_median_us(trial) if ratio is None else ratio * rule.median_us)
         if rule.gain is not None:
-            times.setdefault(default(rule.from_bytes), [rule.median_us * rule.gain])
+            times.setdefault(kept, [rule.median_us * rule.gain])
         # The rule's own figure is of the trials that prove it, so it stands for the config that it chose.
         shown = {config: rule.median_us if config == rule.config else min(found) for config, found in times.items()}
         size = inside[0].problem.message_bytes if inside else rule.from_bytes
@@ -142,6 +146,21 @@ def _loss(choice: Choice, cells: list[Cell], meaning: Callable[[Config], Choice 
 
 def _weight(cells: Iterable[Cell]) -> float:
     return sum(cell.weight for cell in cells)
+
+
+def _over(trial: Trial, choice: Trial | None, default: Trial | None) -> float | None:
+    """A config's time over the choice's, by the default, which ran in every round: slow phases of the host fall out."""
+    if choice is None or default is None:
+        return None
+    own, other = _paired(trial, default), _paired(choice, default)
+    return None if own is None or other is None else own / other
+
+
+def _paired(trial: Trial, other: Trial) -> float | None:
+    """The median ratio of the rounds on fresh inputs in which both ran."""
+    theirs = {(s.phase, s.round): s.time_us for s in other.samples if s.kind is SampleKind.FRESH}
+    fresh = [s for s in trial.samples if s.kind is SampleKind.FRESH and (s.phase, s.round) in theirs]
+    return statistics.median(s.time_us / theirs[s.phase, s.round] for s in fresh) if fresh else None
 
 
 def _median_us(trial: Trial) -> float:

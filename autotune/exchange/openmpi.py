@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from ..table import TuningTable
 from .decisions import Line, lines_of, merged
 from .exporter import PLAIN, Exported, Request, nothing_left
-from .words import library
+from .openmpi_start import under_one_start
+from .words import Start, library
 
 _KNOBS = {"faninout": 0, "max_requests": 0}
 _OWN = (0, 0, 0, 0)
@@ -33,6 +34,7 @@ class OpenMpiExporter:
         "where ranks sit: rules hold for every communicator of that many ranks",
         "our segments, except for a pipeline, whose segment size is written",
         "scatter and gather, on which ranks could disagree",
+        "settings of the whole job for each size: one set of them goes with the rules, in the lines to export",
         "the size of an MPI_IN_PLACE all_gather or all_to_all, which Open MPI takes for 0 bytes",
     )
     checked: str = (
@@ -40,24 +42,35 @@ class OpenMpiExporter:
     )
 
     def render(self, table: TuningTable, request: Request = PLAIN) -> Exported:
-        lines, notes = lines_of(table, request, library(self.library), sees=lambda key: None, check=objection)
-        if not lines:
+        words = library(self.library)
+        of_job = under_one_start(table, request, words)
+        lines, notes = lines_of(of_job.table, request, words, sees=lambda key: None, check=objection)
+        if not lines and not of_job.start:
             raise nothing_left(self.name, notes, table, request)
         by_call: dict[tuple[int, str], dict[int, list[Line]]] = {}
         for line in lines:
             call = by_call.setdefault((int(line.call.facts["number"]), line.call.name), {})
             call.setdefault(line.key.n_ranks, []).append(line)
-        out = ["rule-file-version-2", f"{len(by_call)} # collectives"]
+        settings = [f"# the job needs: {line}" for line in settings_of(of_job.start)]
+        out = ["rule-file-version-2", *settings, f"{len(by_call)} # collectives"]
         for (number, name), by_ranks in sorted(by_call.items()):
             out += _collective(number, name, by_ranks)
-        return Exported(text="\n".join(out) + "\n", notes=notes, usage=USAGE)
+        return Exported(text="\n".join(out) + "\n", notes=(*of_job.notes, *notes), usage=usage(of_job.start))
 
 
-USAGE = (
-    "export OMPI_MCA_coll_tuned_use_dynamic_rules=1",
-    "export OMPI_MCA_coll_tuned_dynamic_rules_filename={path}",
-    "export OMPI_MCA_coll_tuned_priority=100",
-)
+def usage(start: Start) -> tuple[str, ...]:
+    """Lines of a shell: the rules, and what the whole job is started with."""
+    return (
+        "export OMPI_MCA_coll_tuned_use_dynamic_rules=1",
+        "export OMPI_MCA_coll_tuned_dynamic_rules_filename={path}",
+        "export OMPI_MCA_coll_tuned_priority=100",
+        *settings_of(start),
+    )
+
+
+def settings_of(start: Start) -> tuple[str, ...]:
+    """Lines of a shell for settings of the whole job."""
+    return tuple(f"export OMPI_MCA_{name}={value}" for name, value in start)
 
 
 def objection(line: Line) -> str | None:

@@ -14,7 +14,8 @@ from ..table import TuningTable
 from ..types import RuleKey
 from .decisions import Line, lines_of, merged
 from .exporter import PLAIN, Exported, Request, nothing_left
-from .openmpi import USAGE, OpenMpiExporter, columns, objection
+from .openmpi import OpenMpiExporter, columns, objection, usage
+from .openmpi_start import under_one_start
 from .words import library
 
 _ORDER = ("single-node", "one-per-node", "any")
@@ -35,8 +36,10 @@ class OpenMpiJsonExporter:
     checked: str = "read by a strict reader after the documentation; no Open MPI 6 was at hand"
 
     def render(self, table: TuningTable, request: Request = PLAIN) -> Exported:
-        lines, notes = lines_of(table, request, library(self.library), sees=_distribution, check=objection)
-        if not lines:
+        words = library(self.library)
+        of_job = under_one_start(table, request, words)
+        lines, notes = lines_of(of_job.table, request, words, sees=_distribution, check=objection)
+        if not lines and not of_job.start:
             raise nothing_left(self.name, notes, table, request)
         by_call: dict[str, dict[RuleKey, list[Line]]] = {}
         for line in lines:
@@ -49,7 +52,8 @@ class OpenMpiJsonExporter:
                 for name, by_key in sorted(by_call.items())
             },
         }
-        return Exported(text=json.dumps(document, indent=1) + "\n", notes=notes, usage=USAGE)
+        text = json.dumps(document, indent=1) + "\n"
+        return Exported(text=text, notes=(*of_job.notes, *notes), usage=usage(of_job.start))
 
 
 def _distribution(key: RuleKey) -> str:

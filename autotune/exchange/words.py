@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..types import Collective, Config
+from ..types import Collective, Config, KnobValue
 from .sizes import Counted
 
 LIBRARY_CHOICE = "auto"
@@ -42,12 +42,17 @@ class Call:
     facts: Mapping[str, Any]
 
 
+Start = tuple[tuple[str, KnobValue], ...]
+"""Settings that a library reads once, when a job starts, and so are the same for every call; sorted by name."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
     """A library's vocabulary.
 
     Args:
         backends: whose configs carry the library's own names.
+        starts: those that are worth a trial; a config carries its own as knobs.
         calls: one of our collectives may be several of the library's.
         refused: collectives without a call, and why.
     """
@@ -57,6 +62,12 @@ class Library:
     source: str
     calls: Mapping[Collective, tuple[Call, ...]]
     refused: Mapping[Collective, str]
+    starts: tuple[Start, ...] = ()
+
+    def start_of(self, config: Config) -> Start:
+        """Those of a config's knobs that belong to the whole job."""
+        names = {name for start in self.starts for name, _ in start}
+        return tuple(knob for knob in config.knobs if knob[0] in names)
 
     def word(self, call: Call, config: Config, backend: str) -> str:
         """The library's name for a config's algorithm.
@@ -101,6 +112,7 @@ def _library(fields: Mapping[str, Any]) -> Library:
         source=fields["source"],
         calls={Collective(name): tuple(map(_call, calls)) for name, calls in fields["calls"].items()},
         refused={Collective(name): why for name, why in fields["refused"].items()},
+        starts=tuple(tuple(sorted(start.items())) for start in fields.get("starts", ())),
     )
 
 

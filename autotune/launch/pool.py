@@ -27,6 +27,7 @@ _AGENT_S = 30.0  # that an agent has to answer beyond what its child needs; a cu
 _BETWEEN_HOSTS = {
     "autotune.backends.worker": "autotune.launch.native_rank",
     "autotune.backends.torch_worker": "autotune.launch.torch_rank",
+    "autotune.backends.torch_groups_worker": "autotune.launch.torch_groups_rank",
 }
 
 

@@ -88,7 +88,7 @@ def interface_of(address: str) -> str | None:
     return None
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str], worker: type[TorchWorker] = TorchWorker) -> None:
     """Serve requests until the socket closes."""
     _native.die_with_parent()
     setup = read_setup(json.loads(arguments[2]))
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str]) -> None:
         if name is not None:
             os.environ["GLOO_SOCKET_IFNAME"] = name
     with socket.socket(fileno=int(arguments[0])) as link, link.makefile("rb") as requests:
-        serve(TorchWorker(Gloo(setup), setup.timeout_s), link, requests)
+        serve(worker(Gloo(setup), setup.timeout_s), link, requests)
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -12,6 +12,7 @@ own, as torch_npu registers HCCL: ``register_backend(..., extended_api=True)``. 
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
@@ -85,7 +86,14 @@ def _make_gloo(asked: dist._DistributedBackendOptions, options: Mapping[str, int
     made = gloo._Options()
     made._timeout = asked.timeout
     made._threads = options.get("gloo_threads", 2)  # torch's own default
-    made._devices = [gloo.create_default_device() for _ in range(options.get("gloo_devices", 1))]
+    # As torch does: the address that the host's name resolves to may be 127.0.1.1.
+    given = [name for name in os.environ.get("GLOO_SOCKET_IFNAME", "").split(",") if name]
+    names: list[str | None] = [*given] or [None]
+    made._devices = [
+        gloo.create_default_device() if name is None else gloo.create_device(interface=name)
+        for _ in range(options.get("gloo_devices", 1))
+        for name in names
+    ]
     return gloo(asked.store, asked.group_rank, asked.group_size, made)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -36,6 +37,7 @@ from ..portfolio.torch_groups import library_call, new_group
 from ..settings import read
 from ..table import LIBRARY
 from ..types import Collective, Config, DType, Memory, OpClass, ReduceOp
+from .whereabouts import whereabouts
 
 _IN_PLACE = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.BROADCAST)
 
@@ -62,7 +64,7 @@ class GroupsCommunicator(PortableCommunicator):
     Args:
         portfolio: the same on all ranks.
         timeout_s: of the groups.
-        placement: ranks on each host; None for one host.
+        placement: ranks on each host; None: where they are, which they tell each other.
 
     Raises:
         BackendUnavailable: torch.distributed is not initialised, or the backend cannot make such groups.
@@ -81,10 +83,9 @@ class GroupsCommunicator(PortableCommunicator):
         super().__init__(selector=self._asked)
         self._portfolio = portfolio
         self._family = family_of(portfolio.backend)
-        hosts = (self.n_ranks,) if placement is None else tuple(sorted(placement))
-        self._routes = _by_kind(portfolio, self.n_ranks, hosts)
         _check_process(portfolio, os.environ if environ is None else environ)
-        _check_equal(portfolio, self.rank, self.n_ranks)
+        found = _agree(portfolio, self.rank, self.n_ranks)
+        self._routes = _by_kind(portfolio, self.n_ranks, found if placement is None else tuple(sorted(placement)))
         timeout = timedelta(seconds=timeout_s)
         self._groups = [
             new_group(portfolio.backend, dict(group.options), timeout=timeout) for group in portfolio.groups
@@ -178,7 +179,7 @@ def open_groups(
 
     Args:
         timeout_s: None for AUTOTUNE_TIMEOUT.
-        placement: ranks on each host; None for one host.
+        placement: ranks on each host; None: where they are, which they tell each other.
 
     Raises:
         UsageError: the file cannot be read, or the processes lack variables.
@@ -223,16 +224,19 @@ def _check_process(portfolio: Portfolio, environ: Mapping[str, str]) -> None:
         )
 
 
-def _check_equal(portfolio: Portfolio, rank: int, n_ranks: int) -> None:
-    mine = bytes.fromhex(portfolio.digest)
-    everyone: list[bytes | None] = [None] * n_ranks
+def _agree(portfolio: Portfolio, rank: int, n_ranks: int) -> tuple[int, ...]:
+    """Whether all ranks have the same portfolio; the ranks on each host, ascending."""
+    mine = (portfolio.digest, whereabouts(read().runtime_dir).host)
+    everyone: list[tuple[str, str]] = [mine] * n_ranks
     dist.all_gather_object(everyone, mine)
-    other = [r for r, theirs in enumerate(everyone) if theirs != everyone[0]]
+    digests, hosts = zip(*everyone, strict=True)
+    other = [r for r, theirs in enumerate(digests) if theirs != digests[0]]
     if other:
         raise CommunicatorError(
             f"rank(s) {', '.join(map(str, other))} have another portfolio than rank 0 (seen by rank {rank})",
             remedy="give all ranks the same file",
         )
+    return tuple(sorted(Counter(hosts).values()))
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from exchange.library_tables import config, key, table_of
-from exchange.real_mpi import Mpi, exports, installed
+from exchange.real_mpi import Sums, exports, sums
+from mpi.installed import home_of, installed
 
 from autotune.exchange import EXPORTERS, Request
 from autotune.exchange.mpich import base_text
+from autotune.exchange.words import Start, library
 from autotune.table import TuningTable
 from autotune.types import Collective
-
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 N_RANKS = 4
 WITHOUT_DEVICE = {"MPIR_CVAR_ALLREDUCE_DEVICE_COLLECTIVE": "0"}
@@ -28,6 +29,15 @@ def table(*names: str) -> TuningTable:
     return table_of({key(Collective.ALL_REDUCE, N_RANKS): dict(zip(edges, configs, strict=True))})
 
 
+def under(start: Start, *names: str) -> TuningTable:
+    """The same in Open MPI's own words, under settings of the whole job."""
+    own = {"flat": "basic_linear"}
+    plain = [rule for rules in table(*names).rules.values() for rule in rules]
+    by_size = {rule.from_bytes: config(own.get(rule.config.algorithm, rule.config.algorithm)) for rule in plain}
+    rules = {size: replace(made, knobs=start) for size, made in by_size.items()}
+    return table_of({key(Collective.ALL_REDUCE, N_RANKS, "openmpi"): rules | {1 << 20: config("ring")}}, "openmpi")
+
+
 def expected(by_name: dict[str, dict[int, str]], *names: str) -> dict[int, str]:
     """What the sums are where these names run, and the library's own choice from 1 MiB on."""
     order = (*names, "own")
@@ -39,48 +49,55 @@ def expected(by_name: dict[str, dict[int, str]], *names: str) -> dict[int, str]:
 
 
 @pytest.fixture(scope="module")
-def openmpi() -> Mpi:
-    return installed("openmpi", "mpirun", "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE")
+def openmpi(tmp_path_factory: pytest.TempPathFactory) -> Sums:
+    return sums("openmpi", home_of("openmpi"), tmp_path_factory.mktemp("openmpi"))
 
 
 @pytest.fixture(scope="module")
-def mpich() -> Mpi:
-    return installed("mpich", "mpiexec.hydra")
+def mpich(tmp_path_factory: pytest.TempPathFactory) -> Sums:
+    return sums("mpich", installed("mpich"), tmp_path_factory.mktemp("mpich"))
 
 
-def tree_of(mpich: Mpi) -> str:
+def tree_of(mpich: Sums) -> str:
     """MPICH's own tree, from its library."""
-    [own] = mpich.home.glob("lib/libmpi.so.[0-9]*")
+    [own] = mpich.mpi.launcher.parents[1].glob("lib/libmpi.so.[0-9]*")
     return base_text(own.read_bytes(), str(own))
 
 
-def test_open_mpi_runs_what_the_rules_say(openmpi: Mpi, tmp_path: Path) -> None:
+def test_open_mpi_runs_what_the_rules_say(openmpi: Sums, tmp_path: Path) -> None:
     forced = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_tuned_priority": "100"}
     numbers = {"recursive_doubling": 3, "ring": 4, "flat": 1, "own": 0}
     by_name = {
-        name: openmpi.sums(N_RANKS, FOUR_BYTES, forced | {"OMPI_MCA_coll_tuned_allreduce_algorithm": str(number)})
+        name: openmpi.of(N_RANKS, FOUR_BYTES, forced | {"OMPI_MCA_coll_tuned_allreduce_algorithm": str(number)})
         for name, number in numbers.items()
     }
+    start = library("openmpi").starts[0]
     assert all(len({by_name[n][size] for n in ("ring", "flat", "recursive_doubling")}) == 3 for size in FOUR_BYTES)
     for names in (("flat", "ring", "recursive_doubling"), ("ring", "recursive_doubling", "flat")):
-        exported = EXPORTERS["openmpi"].render(table(*names), Request())
-        path = tmp_path / "rules.conf"
-        path.write_text(exported.text)
-        assert openmpi.sums(N_RANKS, FOUR_BYTES, exports(exported.usage, path)) == expected(by_name, *names)
+        for exported in (
+            EXPORTERS["openmpi"].render(table(*names), Request()),
+            EXPORTERS["openmpi"].render(under(start, *names), Request()),
+        ):
+            path = tmp_path / "rules.conf"
+            path.write_text(exported.text)
+            assert openmpi.of(N_RANKS, FOUR_BYTES, exports(exported.usage, path)) == expected(by_name, *names)
+        assert f"export OMPI_MCA_{start[0][0]}={start[0][1]}" in exported.usage
 
 
-def test_open_mpi_keeps_its_own_choice_at_other_rank_counts(openmpi: Mpi, tmp_path: Path) -> None:
+def test_open_mpi_keeps_its_own_choice_at_other_rank_counts(openmpi: Sums, tmp_path: Path) -> None:
     exported = EXPORTERS["openmpi"].render(table("flat", "flat", "flat"), Request())
     path = tmp_path / "rules.conf"
     path.write_text(exported.text)
     for n_ranks in (3, 5):
-        assert openmpi.sums(n_ranks, FOUR_BYTES, exports(exported.usage, path)) == openmpi.sums(n_ranks, FOUR_BYTES, {})
+        assert openmpi.of(n_ranks, FOUR_BYTES, exports(exported.usage, path)) == openmpi.of(n_ranks, FOUR_BYTES, {})
 
 
-def test_mpich_runs_what_the_tree_says(mpich: Mpi, tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_mpich_runs_what_the_tree_says(mpich: Sums, tmp_path: Path) -> None:
     words = {"recursive_doubling": "recursive_doubling", "ring": "ring", "tree": "tree", "own": "auto"}
     by_name = {
-        name: mpich.sums(N_RANKS, FOUR_BYTES, WITHOUT_DEVICE | {"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": word})
+        name: mpich.of(N_RANKS, FOUR_BYTES, WITHOUT_DEVICE | {"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": word})
         for name, word in words.items()
     }
     assert all(len({by_name[n][size] for n in ("ring", "tree", "recursive_doubling")}) == 3 for size in FOUR_BYTES)
@@ -89,14 +106,16 @@ def test_mpich_runs_what_the_tree_says(mpich: Mpi, tmp_path: Path) -> None:
         exported = EXPORTERS["mpich"].render(table(*names), Request(base=base))
         path = tmp_path / "tree.json"
         path.write_text(exported.text)
-        assert mpich.sums(N_RANKS, FOUR_BYTES, exports(exported.usage, path)) == expected(by_name, *names)
+        assert mpich.of(N_RANKS, FOUR_BYTES, exports(exported.usage, path)) == expected(by_name, *names)
 
 
-def test_mpich_keeps_its_own_choice_at_other_rank_counts(mpich: Mpi, tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_mpich_keeps_its_own_choice_at_other_rank_counts(mpich: Sums, tmp_path: Path) -> None:
     base = tree_of(mpich)
     exported = EXPORTERS["mpich"].render(table("ring", "ring", "ring"), Request(base=base))
     path = tmp_path / "tree.json"
     path.write_text(exported.text)
     for n_ranks in (3, 5):
-        own_choice = mpich.sums(n_ranks, FOUR_BYTES, WITHOUT_DEVICE)
-        assert mpich.sums(n_ranks, FOUR_BYTES, exports(exported.usage, path)) == own_choice
+        own_choice = mpich.of(n_ranks, FOUR_BYTES, WITHOUT_DEVICE)
+        assert mpich.of(n_ranks, FOUR_BYTES, exports(exported.usage, path)) == own_choice

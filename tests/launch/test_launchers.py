@@ -170,40 +170,60 @@ def test_torchrun_on_two_hosts_with_the_native_backend(tmp_path: Path) -> None:
     assert_two_hosts(tmp_path, "--backend", "native")
 
 
+@pytest.mark.slow
+def test_a_portfolio_is_measured_and_used_on_two_hosts(tmp_path: Path) -> None:
+    """With gloo in HCCL's place: a job on both measures, and another one runs on the groups that were chosen."""
+    assert_two_hosts(tmp_path, "--backend", "gloo")
+    words = ["export", "--backend", "gloo", "--format", "portfolio", "--output", "portfolio.json"]
+    with running(tmp_path / "host0", [*AUTOTUNE, *words]) as process:
+        said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    (tmp_path / "host1" / "portfolio.json").write_bytes((tmp_path / "host0" / "portfolio.json").read_bytes())
+    job = str(Path(__file__).with_name("portfolio_job.py"))
+    (out, err), (other, more) = on_two_hosts(tmp_path, job, GLOO_SOCKET_IFNAME="eth0")
+    answers = sorted(line for text in (out, other) for line in text.splitlines() if line.startswith("rank "))
+    assert answers == [f"rank {rank}: 2+2, routed, right" for rank in range(4)], f"{out}{err}{other}{more}"
+
+
 def assert_two_hosts(home: Path, *backend: str) -> None:
-    network = pytest.importorskip("benchmarks.hosts.network", reason="needs benchmarks/hosts: not in this installation")
-    missing = network.why_not()
-    if missing is not None:
-        pytest.skip(missing)
-    made = network.Network(n_hosts=2, rate_mbit=1000, prefix=f"lt{os.getpid()}")
+    for number in range(2):
+        (home / f"host{number}").mkdir()
     words = "run --quick --collective broadcast --sizes 1K --ranks 4 --budget 3m --json"
-    quick = [*words.split(), *backend]
-    with network.made(made), ExitStack() as stack:
-        hosts = []
-        for number in range(2):
-            own = home / f"host{number}"
-            own.mkdir()
-            words = torchrun("--nnodes", "2", "--node-rank", str(number), "--nproc-per-node", "2")
-            words += ["--master-addr", made.address(0), "--master-port", "29500", "-m", "autotune", *quick]
-            hosts.append(stack.enter_context(running(own, [*made.inside(number), *words])))
-        out, err = hosts[0].communicate(timeout=240)
-        other, said = hosts[1].communicate(timeout=30)
-    assert hosts[0].returncode == 0, f"{out}\n{err}"
+    (out, err), (other, said) = on_two_hosts(home, "-m", "autotune", *words.split(), *backend)
     document = json.loads(out)
     assert [cell["placement"] for cell in document["cells"]] == [[2, 2]]
     assert "2 host(s) of 4 ranks" in err
-    assert (hosts[1].returncode, other) == (0, ""), said
+    assert other == "", said
     tables = [load_table(newest) for number in range(2) if (newest := _newest(home / f"host{number}")) is not None]
     assert len(tables) == 2, "select() finds the table on both hosts"
     assert tables[0].digest == tables[1].digest
     assert tables[0].fingerprint not in tables[0].host_fingerprints
 
 
+def on_two_hosts(home: Path, *program: str, **more: str) -> list[tuple[str, str]]:
+    """What torchrun of a program wrote on each of two hosts, with two ranks on each; host N works in hostN."""
+    network = pytest.importorskip("benchmarks.hosts.network", reason="needs benchmarks/hosts: not in this installation")
+    missing = network.why_not()
+    if missing is not None:
+        pytest.skip(missing)
+    made = network.Network(n_hosts=2, rate_mbit=1000, prefix=f"lt{os.getpid()}")
+    with network.made(made), ExitStack() as stack:
+        hosts = []
+        for number in range(2):
+            words = torchrun("--nnodes", "2", "--node-rank", str(number), "--nproc-per-node", "2")
+            words += ["--master-addr", made.address(0), "--master-port", "29500", *program]
+            words = [*made.inside(number), *words]
+            hosts.append(stack.enter_context(running(home / f"host{number}", words, **more)))
+        said = [host.communicate(timeout=timeout_s) for host, timeout_s in zip(hosts, (240, 30), strict=True)]
+    assert [host.returncode for host in hosts] == [0, 0], "\n".join(text for both in said for text in both)
+    return said
+
+
 def _newest(home: Path) -> Path | None:
     """The table that ``select`` finds there."""
     own = cached_fingerprint(home / "cache")
     assert own is not None
-    found = [newest_table_path(home / "data", own, backend) for backend in ("torch", "native")]
+    found = [newest_table_path(home / "data", own, backend) for backend in ("torch", "native", "gloo")]
     return next((path for path in found if path is not None), None)
 
 

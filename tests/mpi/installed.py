@@ -30,7 +30,7 @@ def home_of(name: str) -> Path | None:
 
 
 def cached(name: str) -> Path:
-    """Where the slow tests keep it; tests/exchange has its own beside it."""
+    """Where the slow tests keep it."""
     return read().cache_dir / "tests" / f"{name}-py{sys.version_info[0]}{sys.version_info[1]}"
 
 

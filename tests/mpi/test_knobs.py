@@ -43,8 +43,14 @@ def test_every_candidate_is_a_word_of_the_exporter_and_has_variables(
     assert len(set(found)) == len(found) > 1
     call = call_of(backend, collective)
     assert call is not None
+    words = library(backend)
     for config in found:
-        assert library(backend).word(call, config, backend) == config.algorithm
+        assert config.knobs in ((), *words.starts)
+        assert words.start_of(config) == config.knobs
+        if config.algorithm == "auto":
+            assert config.knobs, "the plain choice of the library is the default, and no candidate beside it"
+            continue
+        assert words.word(call, config, backend) == config.algorithm
         settings = variables(backend, collective, config)
         assert call.name in " ".join(settings).lower()
         assert ("_segmentsize" in " ".join(settings)) == (config.segment_bytes is not None)
@@ -67,13 +73,24 @@ def test_only_what_is_legal_is_tried() -> None:
 def test_segments_only_where_they_cut_the_message() -> None:
     def sizes(size: int) -> list[int | None]:
         found = candidates("openmpi", problem("openmpi", Collective.BROADCAST, size=size))
-        return [config.segment_bytes for config in found if config.algorithm == "pipeline"]
+        return [config.segment_bytes for config in found if config.algorithm == "pipeline" and not config.knobs]
 
     assert sizes(8) == [None]
     assert sizes(64 << 10) == [None, 16 << 10]
-    assert sizes(1 << 20) == [None, *SEGMENTS]
-    ring = candidates("openmpi", problem("openmpi", Collective.ALL_REDUCE))
-    assert [c.segment_bytes for c in ring if c.algorithm == "segmented_ring"] == list(SEGMENTS)
+    assert sizes(2 << 20) == [None, *SEGMENTS]
+    ring = candidates("openmpi", problem("openmpi", Collective.ALL_REDUCE, size=2 << 20))
+    assert [c.segment_bytes for c in ring if c.algorithm == "segmented_ring" and not c.knobs] == list(SEGMENTS)
+
+
+def test_every_algorithm_and_the_librarys_choice_are_tried_under_every_start() -> None:
+    found = candidates("openmpi", problem("openmpi", Collective.ALL_REDUCE))
+    plain = {(config.algorithm, config.segment_bytes) for config in found if not config.knobs}
+    starts = library("openmpi").starts
+    assert starts
+    for start in starts:
+        under = {(config.algorithm, config.segment_bytes) for config in found if config.knobs == start}
+        assert under == plain | {("auto", None)}
+    assert library("mpich").starts == ()
 
 
 def test_the_librarys_own_choice_sets_nothing() -> None:

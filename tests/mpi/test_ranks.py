@@ -17,6 +17,7 @@ from autotune.backends.mpi import MpiBackend, MpiRanks
 from autotune.backends.mpi_knobs import sample_words
 from autotune.backends.mpi_program import FLAGS, KINDS, environment, find_mpi
 from autotune.errors import BackendUnavailable, UsageError
+from autotune.exchange.words import library
 from autotune.measure import Failure, Timing
 from autotune.settings import read
 from autotune.topology.host import collect, parse
@@ -48,7 +49,14 @@ def test_a_round_of_every_algorithm_is_right_and_leaves_nothing(openmpi: MpiBack
     assert isinstance(openmpi.measure_round(gathered, [AUTO], kind=SampleKind.FRESH, batch=5)[0], Timing)
     pool = openmpi._pool
     assert isinstance(pool, MpiRanks)
-    pids = list(pool._ranks._pids.values())
+    starts = {start: list(sampler.ranks._pids.values()) for start, sampler in pool._samplers.items()}
+    assert set(starts) == {(), *library("openmpi").starts}
+    for start, of_start in starts.items():
+        for pid in of_start:
+            set_there = Path(f"/proc/{pid}/environ").read_text().split("\0")
+            of_job = {word for word in set_there if word.startswith("OMPI_MCA_btl_sm_")}
+            assert of_job == {f"OMPI_MCA_{name}={value}" for name, value in start}
+    pids = [pid for of_start in starts.values() for pid in of_start]
     openmpi.close()
     assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
 
@@ -73,6 +81,19 @@ def test_a_config_that_the_library_does_not_have_is_invalid_and_costs_the_others
     assert isinstance(outcomes[1], Failure)
     assert outcomes[1].state is TrialState.INVALID
     assert "_segmentsize=1099511627776" in outcomes[1].message
+
+
+def test_a_start_that_this_build_does_not_have_is_invalid_and_costs_the_others_nothing(
+    openmpi: MpiBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = (("pml", "of_another_build"),)
+    monkeypatch.setattr("autotune.backends.mpi.library", lambda name: replace(library(name), starts=(absent,)))
+    cell = problem("openmpi", Collective.BROADCAST, n_ranks=2, size=64)
+    for batch in range(2):
+        outcomes = openmpi.measure_round(cell, [replace(AUTO, knobs=absent), AUTO], kind=SampleKind.FRESH, batch=batch)
+        assert isinstance(outcomes[0], Failure)
+        assert outcomes[0].state is TrialState.INVALID
+        assert isinstance(outcomes[1], Timing)
 
 
 def test_ranks_that_do_not_start_are_a_clear_error_and_get_none_of_the_users_own_settings(
@@ -123,7 +144,8 @@ def test_a_config_set_while_ranks_run_is_what_the_environment_would_set(name: st
     """Between samples of other configs too, and the library's own choice stays what it is."""
     home = installed(name)
     cell = problem(name, Collective.ALL_REDUCE, size=4 * 4096)
-    asked = [AUTO, *(c for c in backend(name, home).candidates(cell) if c.segment_bytes in (None, 16 << 10))]
+    plain = [config for config in backend(name, home).candidates(cell) if not config.knobs]  # AUTO first
+    asked = [config for config in plain if config.segment_bytes in (None, 16 << 10)]
     words = [sample_words(name, cell, config) for config in asked]
     together = hashes(name, home, tmp_path, [*words, *reversed(words)], {})
     assert together[: len(words)] == together[len(words) :][::-1]

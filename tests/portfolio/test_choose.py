@@ -10,6 +10,7 @@ import pytest
 from autotune.errors import AutotuneError, TableFormatError
 from autotune.hccl.groups import HcclFamily
 from autotune.portfolio import Group, Limits, Measured, Portfolio, choose, dump_portfolio, parse_portfolio
+from autotune.portfolio.choose import MOST_COMBINATIONS
 from autotune.portfolio.family import GLOO
 from autotune.types import Collective, Config, DType, KnobValue, OpClass, RuleKey
 
@@ -129,6 +130,24 @@ def test_the_same_solver_serves_gloo() -> None:
     )
     assert sorted(options(found), key=str) == [{"gloo_threads": 4}, {}]
     assert found.memory_bytes == 0
+
+
+def test_of_too_many_combinations_the_most_useful_are_tried_and_nothing_is_said_to_be_proved() -> None:
+    words = ("ring", "NHR", "NB", "H-D_R")
+    collectives = (REDUCE, GATHER, Collective.REDUCE_SCATTER, Collective.BROADCAST, Collective.REDUCE)
+    times = {
+        (collective, 1024 << at): {
+            AUTO: 10.0,
+            **{config(word): 5.0 if word == words[at] else 9.0 if word == words[0] else 20.0 for word in words},
+        }
+        for collective in collectives
+        for at in range(len(words))
+    }
+    assert (len(words) + 1) ** len(collectives) > MOST_COMBINATIONS
+    found = choose(cells(times), HcclFamily(), Limits(max_groups=1))
+    assert [route.config.algorithm for route in found.routes[:: len(words)]] == ["ring"] * len(collectives)
+    assert found.loss == pytest.approx(0.6)
+    assert (found.bound, found.proved) == (0.0, False)
 
 
 def test_what_only_seems_faster_than_the_free_choice_makes_no_group() -> None:

@@ -41,6 +41,23 @@ static const char *const kTemplates[] = {"mesh",      "mesh2die",         "mesho
 static HcclTunerFunctionsV1 *hccl;
 static const NcclTunerV5 *nccl;
 
+/* How often this thread has allocated: a decision must not. */
+static _Thread_local long allocations;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
+                                              void (*on_free)(const volatile void *));
+static void on_malloc(const volatile void *at, size_t bytes) { (void)at, (void)bytes, allocations++; }
+static void on_free(const volatile void *at) { (void)at; }
+static void count_allocations(void) { __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free); }
+#else
+extern void *__libc_malloc(size_t bytes);
+void *malloc(size_t bytes) {
+  allocations++;
+  return __libc_malloc(bytes);
+}
+static void count_allocations(void) {}
+#endif
+
 static void load(const char *library) {
   void *const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(handle, "%s", dlerror());
@@ -67,9 +84,19 @@ static void *announced(unsigned ranks, unsigned servers, void *comm) {
 
 static int asked_hccl(void *comm, int call, int type, size_t bytes, HcclTunerAlgoEntry *entries) {
   const HcclTunerCollInfo info = {call, bytes, type, sizeof info};
+  const long before = allocations;
   int matched = 0;
   REQUIRE(hccl->getCollInfo(comm, &info, entries, ENTRIES, &matched) == kHcclSuccess, "getCollInfo");
+  REQUIRE(allocations == before, "a decision allocated");
   return matched;
+}
+
+static void asked_nccl(void *context, int function, size_t bytes, float *costs, int *channels) {
+  const long before = allocations;
+  REQUIRE(nccl->getCollInfo(context, function, bytes, 1, (float **)costs, kNcclAlgorithms, kNcclProtocols, 0, channels) ==
+              kNcclSuccess,
+          "getCollInfo");
+  REQUIRE(allocations == before, "a decision allocated");
 }
 
 static void case_hccl(const char *line) {
@@ -103,9 +130,7 @@ static void case_nccl(const char *line) {
   for (int i = 0; i < CELLS; i++) costs[i] = kUntouched;
   void *context = NULL;
   REQUIRE(nccl->init(&context, 7, ranks, nodes, NULL, NULL, NULL) == kNcclSuccess, "init");
-  REQUIRE(nccl->getCollInfo(context, function, bytes, 1, (float **)costs, kNcclAlgorithms, kNcclProtocols, 0, &got) ==
-              kNcclSuccess,
-          "getCollInfo");
+  asked_nccl(context, function, bytes, costs, &got);
   REQUIRE(nccl->finalize(context) == kNcclSuccess, "finalize");
   for (int i = 0; i < CELLS; i++) {
     const int own = i / kNcclProtocols == algorithm, cell = own && i % kNcclProtocols == protocol;
@@ -169,7 +194,7 @@ static void *turn(void *argument) {
     void *context = NULL;
     int channels = 0;
     REQUIRE(nccl->init(&context, 7, 1 + i % 8, 1, NULL, NULL, NULL) == kNcclSuccess, "init");
-    nccl->getCollInfo(context, kNcclAllReduce, i, 1, (float **)costs, kNcclAlgorithms, kNcclProtocols, 0, &channels);
+    asked_nccl(context, kNcclAllReduce, i, costs, &channels);
     nccl->finalize(context);
   }
   return NULL;
@@ -217,7 +242,7 @@ static int time_decisions(const char *library, const char *table) {
         decided += asked_hccl(comm, kHcclAllReduce, 4, bytes, entries);
       } else {
         int channels = 0;
-        nccl->getCollInfo(context, kNcclAllReduce, bytes, 1, (float **)costs, kNcclAlgorithms, kNcclProtocols, 0, &channels);
+        asked_nccl(context, kNcclAllReduce, bytes, costs, &channels);
         decided += channels > 0;
       }
     }
@@ -228,6 +253,11 @@ static int time_decisions(const char *library, const char *table) {
 }
 
 int main(int argc, char **argv) {
+  count_allocations();
+  const long before = allocations;
+  void *volatile block = malloc(1);
+  free(block);
+  REQUIRE(allocations == before + 1, "allocations are not counted");
   if (argc == 4 && strcmp(argv[1], "ask") == 0) return ask(argv[2], argv[3]);
   if (argc == 4 && strcmp(argv[1], "threads") == 0) return threads(argv[2], argv[3]);
   if (argc == 4 && strcmp(argv[1], "time") == 0) return time_decisions(argv[2], argv[3]);
