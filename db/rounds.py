@@ -1,6 +1,6 @@
-"""Storing a round: what a run does thousands of times, so it asks for nothing twice. Private to db.
+"""Storing rounds: what a run does thousands of times, so it asks for nothing twice. Private to db.
 
-In:  a transaction, a session, results. Out: the trials of the results, new ones made.
+In:  a transaction, a session, results of one round or of many. Out: the trials of the results, new ones made.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import bindparam, insert, orm, select, update
 
+from ..errors import StoreError
 from ..types import TrialState
+from .bulk import insert_samples
 from .models import SampleRow, SessionRow, TrialRow
 from .records import RoundResult, SessionState
 from .rows import (
@@ -22,9 +24,8 @@ from .rows import (
     sample_columns,
 )
 
-# Made once, and executed past the ORM: to build and adapt them would take as long as all the rest.
+# Made once, and executed past the ORM: to build and adapt it would take as long as all the rest.
 _STATE = select(SessionRow.state).where(SessionRow.session_id == bindparam("session_id"))
-_SAMPLES = insert(SampleRow)
 
 TrialKey = tuple[int, str, str]
 """Session id, problem digest, config digest: what a trial is known by."""
@@ -35,10 +36,37 @@ def state_of(db: orm.Session, session_id: int) -> SessionState | None:
     return db.connection().scalar(_STATE, {"session_id": session_id})
 
 
-def store_round(
+def go_on(db: orm.Session, session_id: int, shown: str) -> None:
+    """Leave the session RUNNING.
+
+    Args:
+        shown: where the store is, for people.
+
+    Raises:
+        StoreError: it is finished, or not there.
+    """
+    state = state_of(db, session_id)
+    if state is None:
+        raise no_session(session_id, shown)
+    if state is SessionState.FINISHED:
+        raise StoreError(
+            f"session {session_id} of {shown} is finished, so nothing is added to it",
+            remedy="autotune run opens a new session",
+        )
+    if state is not SessionState.RUNNING:
+        goes_on = update(SessionRow).where(SessionRow.session_id == session_id)
+        db.execute(goes_on.values(state=SessionState.RUNNING))
+
+
+def no_session(session_id: int, shown: str) -> StoreError:
+    """The error for an id that no session has."""
+    return StoreError(f"{shown} has no session {session_id}", remedy="autotune run opens a new session")
+
+
+def store_results(
     db: orm.Session, session_id: int, results: Sequence[RoundResult], known: Mapping[TrialKey, int]
 ) -> dict[TrialKey, int]:
-    """Insert the results of one round, and return the ids of their trials.
+    """Insert the results of rounds, in their order, and return the ids of their trials.
 
     Args:
         known: ids of trials that an earlier round returned.
@@ -50,14 +78,17 @@ def store_round(
     ids = {key: known[key] for key in keys if key in known}
     if any(key not in ids for key in keys):
         ids |= _looked_up(db, session_id, {digest for _, digest, _ in keys})
-    ids |= _made(db, session_id, {key: result for key, result in zip(keys, results, strict=True) if key not in ids})
+    new: dict[TrialKey, RoundResult] = {}
+    for key, result in zip(keys, results, strict=True):
+        if key not in ids:
+            new.setdefault(key, result)  # of several rounds of a new trial, the first
+    ids |= _made(db, session_id, new)
     pairs = [(ids[key], result) for key, result in zip(keys, results, strict=True)]
-    if samples := [sample_columns(trial_id, r.sample) for trial_id, r in pairs if r.sample is not None]:
-        db.connection().execute(_SAMPLES, samples)
+    insert_samples(db, ((trial_id, r.sample) for trial_id, r in pairs if r.sample is not None))
     for trial_id, result in pairs:
         if result.state is not TrialState.OK:
-            first = update(TrialRow).where(TrialRow.trial_id == trial_id, TrialRow.state == TrialState.OK)
-            db.execute(first.values(failure_columns(result)))
+            failed = update(TrialRow).where(TrialRow.trial_id == trial_id, TrialRow.state == TrialState.OK)
+            db.execute(failed.values(failure_columns(result)))
     return {key: ids[key] for key in keys}
 
 
