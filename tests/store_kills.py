@@ -56,8 +56,8 @@ def killed_at(process: Writer, delay_s: float, *, once_open: bool) -> Killed:
 def kill_and_count(url: str, n_kills: int, *, seed: int) -> int:
     """Kill writers at random moments; after each, what was acknowledged is stored. All rounds that are stored then.
 
-    After a few kills each session is brought to its end, and a new one begins: of every two sessions, one is of writers
-    whose store holds rounds, of which no more may be lost than were measured in that time.
+    Of every four writers, two have a store that holds rounds, of which no more may be lost than were measured in that
+    time. After a few kills the session is brought to its end, and a new one begins.
     """
     draw = random.Random(seed)
     ended: list[int] = []
@@ -70,7 +70,7 @@ def kill_and_count(url: str, n_kills: int, *, seed: int) -> int:
                 # Rounds whose acknowledgement was still in the pipe, or never written, may be stored as well.
                 assert max(n_stored, said.acknowledged, said.handed_over - MOST_HELD) <= found
                 n_stored = found
-            ended.append(_brought_to_its_end(url, n_stored, holding=_is_holding(first)))
+            ended.append(_brought_to_its_end(url, n_stored, holding=_is_holding(len(ended))))
     with closing(open_store(url)) as store:
         sessions = store.sessions()
         assert {session.state for session in sessions} == {SessionState.FINISHED}
@@ -79,7 +79,7 @@ def kill_and_count(url: str, n_kills: int, *, seed: int) -> int:
 
 
 def _is_holding(number: int) -> bool:
-    return number // KILLS_A_SESSION % 2 == 1
+    return number // 2 % 2 == 1
 
 
 def _started_ahead(url: str, n_kills: int) -> Generator[Writer, None, None]:
