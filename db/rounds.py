@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import bindparam, insert, orm, select, update
 
 from ..errors import StoreError
-from ..types import TrialState
+from ..types import Problem, TrialState
 from .bulk import insert_samples
-from .models import SampleRow, SessionRow, TrialRow
-from .records import RoundResult, SessionState
+from .models import CellRow, SampleRow, SessionRow, TrialRow
+from .records import CellState, RoundResult, SessionState
 from .rows import (
     config_columns,
     config_digest,
@@ -24,8 +24,15 @@ from .rows import (
     sample_columns,
 )
 
-# Made once, and executed past the ORM: to build and adapt it would take as long as all the rest.
+# Made once, and executed past the ORM: to build and adapt them would take as long as all the rest.
 _STATE = select(SessionRow.state).where(SessionRow.session_id == bindparam("session_id"))
+
+_MARKED = (
+    update(CellRow)
+    .where(CellRow.session_id == bindparam("of_session"), CellRow.problem_digest == bindparam("of_problem"))
+    .values(state=bindparam("mark"))
+)
+_NEW_MARK = insert(CellRow)
 
 TrialKey = tuple[int, str, str]
 """Session id, problem digest, config digest: what a trial is known by."""
@@ -61,6 +68,14 @@ def go_on(db: orm.Session, session_id: int, shown: str) -> None:
 def no_session(session_id: int, shown: str) -> StoreError:
     """The error for an id that no session has."""
     return StoreError(f"{shown} has no session {session_id}", remedy="autotune run opens a new session")
+
+
+def mark(db: orm.Session, session_id: int, problem: Problem, state: CellState) -> None:
+    """Say that the session is through with a problem, for the first time or again."""
+    connection = db.connection()
+    of = {"of_session": session_id, "of_problem": problem_digest(problem), "mark": state}
+    if connection.execute(_MARKED, of).rowcount == 0:
+        connection.execute(_NEW_MARK, {"session_id": session_id, "state": state, **problem_columns(problem)})
 
 
 def store_results(

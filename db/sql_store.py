@@ -26,8 +26,8 @@ from .records import (
     StoredTable,
     environment_digest,
 )
-from .rounds import go_on, no_session
-from .rows import problem_columns, problem_digest, storable, to_problem, to_session
+from .rounds import go_on, mark, no_session, state_of
+from .rows import problem_digest, storable, to_problem, to_session
 from .tables import all_tables, insert_table, known_machines, newest
 
 
@@ -140,7 +140,7 @@ class SqlStore:
     def mark_cell(self, session_id: int, problem: Problem, state: CellState) -> None:
         def work(db: orm.Session) -> None:
             go_on(db, session_id, self.shown)
-            db.merge(CellRow(session_id=session_id, state=state, **problem_columns(problem)))
+            mark(db, session_id, problem, state)
 
         self._do.write(work)
 
@@ -156,11 +156,13 @@ class SqlStore:
         def work(db: orm.Session) -> list[Trial]:
             chosen = []
             if session_id is not None:
-                self._session(db, session_id)
                 chosen.append(TrialRow.session_id == session_id)
             if problem is not None:
                 chosen.append(TrialRow.problem_digest == problem_digest(problem))
-            return read_trials(db, *chosen)
+            found = read_trials(db, *chosen)
+            if not found and session_id is not None and state_of(db, session_id) is None:
+                raise no_session(session_id, self.shown)
+            return found
 
         return self._do.read(work)
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
-from typing import Any
 
-from sqlalchemy import Row, func, insert, orm, select
+from sqlalchemy import func, insert, orm, select
 
 from .models import SessionRow, TableHostRow, TableRow, TopologyRow
 from .records import KnownMachine, StoredTable, TableInfo
@@ -76,11 +75,20 @@ def known_machines(db: orm.Session) -> list[KnownMachine]:
     }
     newest_of_each = select(func.max(TableRow.version)).group_by(TableRow.fingerprint, TableRow.backend)
     tables: defaultdict[str, list[TableInfo]] = defaultdict(list)
-    for row in db.execute(select(*_INFO).where(TableRow.version.in_(newest_of_each))):
-        tables[row.fingerprint].append(_info(row))
+    every = select(*_INFO).where(TableRow.version.in_(newest_of_each))
+    for version, session_id, fingerprint, backend, digest, created_at in db.execute(every):
+        info = TableInfo(
+            version=version,
+            session_id=session_id,
+            fingerprint=fingerprint,
+            backend=backend,
+            digest=digest,
+            created_at=created_at,
+        )
+        tables[fingerprint].append(info)
     found = sorted({*ran, *tables})
-    every = select(TopologyRow.fingerprint, TopologyRow.description)
-    described = {fingerprint: description for fingerprint, description in db.execute(every)}
+    descriptions = select(TopologyRow.fingerprint, TopologyRow.description)
+    described = {fingerprint: description for fingerprint, description in db.execute(descriptions)}
     return [
         KnownMachine(
             fingerprint=fingerprint,
@@ -103,15 +111,4 @@ def to_table(row: TableRow) -> StoredTable:
         digest=row.digest,
         created_at=row.created_at,
         table_json=row.table_json,
-    )
-
-
-def _info(row: Row[Any]) -> TableInfo:
-    return TableInfo(
-        version=row.version,
-        session_id=row.session_id,
-        fingerprint=row.fingerprint,
-        backend=row.backend,
-        digest=row.digest,
-        created_at=row.created_at,
     )

@@ -22,12 +22,8 @@ from autotune.types import (
 
 from .values import NEW, opened
 
-# The store only grows, so examples may share it; each one opens a session of its own. Two classes run them.
-on_one_store = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
-    deadline=None,
-    max_examples=60,
-)
+# The store only grows, so examples may share it; each one opens a session of its own.
+on_one_store = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 
 
 class RoundTrips:
