@@ -33,9 +33,6 @@ _SAMPLE = (
 
 def read_trials(db: orm.Session, *chosen: ColumnElement[bool]) -> list[Trial]:
     """The trials that all the conditions on TrialRow hold for, by id."""
-    rows = db.execute(select(*TrialRow.__table__.columns).where(*chosen).order_by(TrialRow.trial_id)).all()
-    if not rows:  # as whenever a run begins a cell
-        return []
     samples: dict[int, list[Sample]] = defaultdict(list)
     # Two statements: a join would repeat the trial with every sample.
     for trial_id, kind, phase, round_, position, batch_calls, time_us in db.execute(
@@ -47,7 +44,7 @@ def read_trials(db: orm.Session, *chosen: ColumnElement[bool]) -> list[Trial]:
     problems: dict[str, Problem] = {}
     configs: dict[str, Config] = {}
     found: list[Trial] = []
-    for row in rows:
+    for row in db.execute(select(*TrialRow.__table__.columns).where(*chosen).order_by(TrialRow.trial_id)):
         problem = problems.get(row.problem_digest) or problems.setdefault(row.problem_digest, to_problem(row))
         config = configs.get(row.config_digest) or configs.setdefault(row.config_digest, to_config(row))
         found.append(to_trial(row, problem, config, samples.pop(row.trial_id, ())))

@@ -27,6 +27,15 @@ from .rows import (
 # Made once, and executed past the ORM: to build and adapt them would take as long as all the rest.
 _STATE = select(SessionRow.state).where(SessionRow.session_id == bindparam("session_id"))
 
+_TRIALS = select(TrialRow.problem_digest, TrialRow.config_digest, TrialRow.trial_id).where(
+    TrialRow.session_id == bindparam("of_session"),
+    TrialRow.problem_digest.in_(bindparam("of_problems", expanding=True)),
+)
+_ANY_TRIAL = (
+    select(TrialRow.trial_id)
+    .where(TrialRow.session_id == bindparam("of_session"), TrialRow.problem_digest == bindparam("of_problem"))
+    .limit(1)
+)
 _MARKED = (
     update(CellRow)
     .where(CellRow.session_id == bindparam("of_session"), CellRow.problem_digest == bindparam("of_problem"))
@@ -41,6 +50,12 @@ TrialKey = tuple[int, str, str]
 def state_of(db: orm.Session, session_id: int) -> SessionState | None:
     """The state of a session; None where there is no such session."""
     return db.connection().scalar(_STATE, {"session_id": session_id})
+
+
+def has_trials(db: orm.Session, session_id: int, problem: Problem) -> bool:
+    """Whether a session tried a problem; mostly not, as a run asks before it begins a cell."""
+    of = {"of_session": session_id, "of_problem": problem_digest(problem)}
+    return db.connection().scalar(_ANY_TRIAL, of) is not None
 
 
 def go_on(db: orm.Session, session_id: int, shown: str) -> None:
@@ -126,9 +141,8 @@ def has_round(db: orm.Session, session_id: int, results: Sequence[RoundResult]) 
 
 
 def _looked_up(db: orm.Session, session_id: int, problem_digests: set[str]) -> dict[TrialKey, int]:
-    columns = (TrialRow.problem_digest, TrialRow.config_digest, TrialRow.trial_id)
-    found = select(*columns).where(TrialRow.session_id == session_id, TrialRow.problem_digest.in_(problem_digests))
-    return {(session_id, problem, config): trial_id for problem, config, trial_id in db.execute(found)}
+    found = db.connection().execute(_TRIALS, {"of_session": session_id, "of_problems": sorted(problem_digests)})
+    return {(session_id, problem, config): trial_id for problem, config, trial_id in found}
 
 
 def _made(db: orm.Session, session_id: int, new: Mapping[TrialKey, RoundResult]) -> dict[TrialKey, int]:

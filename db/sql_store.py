@@ -26,7 +26,7 @@ from .records import (
     StoredTable,
     environment_digest,
 )
-from .rounds import go_on, mark, no_session, state_of
+from .rounds import go_on, has_trials, mark, no_session, state_of
 from .rows import problem_digest, storable, to_problem, to_session
 from .tables import all_tables, insert_table, known_machines, newest
 
@@ -155,14 +155,15 @@ class SqlStore:
     def trials(self, *, session_id: int | None = None, problem: Problem | None = None) -> list[Trial]:
         def work(db: orm.Session) -> list[Trial]:
             chosen = []
+            if session_id is not None and state_of(db, session_id) is None:
+                raise no_session(session_id, self.shown)
+            if session_id is not None and problem is not None and not has_trials(db, session_id, problem):
+                return []
             if session_id is not None:
                 chosen.append(TrialRow.session_id == session_id)
             if problem is not None:
                 chosen.append(TrialRow.problem_digest == problem_digest(problem))
-            found = read_trials(db, *chosen)
-            if not found and session_id is not None and state_of(db, session_id) is None:
-                raise no_session(session_id, self.shown)
-            return found
+            return read_trials(db, *chosen)
 
         return self._do.read(work)
 
