@@ -9,13 +9,25 @@ from __future__ import annotations
 
 from .merge import Merged, merge
 from .prune import Pruned, prune
-from .records import Best, CellState, NewSession, RoundResult, Session, SessionState, StoredTable, environment_digest
+from .records import (
+    Best,
+    CellState,
+    KnownMachine,
+    NewSession,
+    RoundResult,
+    Session,
+    SessionState,
+    StoredTable,
+    TableInfo,
+    environment_digest,
+)
 from .status import StoreStatus, Upgrade, status, upgrade_store
 from .store import TrialStore, open_store
 
 __all__ = [
     "Best",
     "CellState",
+    "KnownMachine",
     "Merged",
     "NewSession",
     "Pruned",
@@ -24,6 +36,7 @@ __all__ = [
     "SessionState",
     "StoreStatus",
     "StoredTable",
+    "TableInfo",
     "TrialStore",
     "Upgrade",
     "environment_digest",

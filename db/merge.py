@@ -24,12 +24,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Table, insert, orm, select, update
 
 from ..errors import StoreError, TableFormatError
-from ..table import dump_table, parse_table
+from ..table import TuningTable, dump_table, parse_table
 from ..types import TrialState
 from .address import parse_address
-from .models import SCHEMA_VERSION, Base, CellRow, SampleRow, SessionRow, TableRow, TopologyRow, TrialRow
+from .models import SCHEMA_VERSION, Base, CellRow, SampleRow, SessionRow, TopologyRow, TrialRow
 from .opening import found, opened
 from .records import SessionState
+from .tables import insert_table
 from .transactions import Transactions
 
 _WAIT_S = 30.0
@@ -184,14 +185,14 @@ def _add_tables(
     trial_ids: Mapping[int, int],
     shown: str,
 ) -> Merged:
-    have: defaultdict[tuple[str, str], str] = defaultdict(str)
+    have: defaultdict[tuple[str, str | None], str] = defaultdict(str)
     for row in _rows(db, TABLES):
-        kind = (row["fingerprint"], _backend(row["table_json"]))
+        kind = (row["fingerprint"], row["backend"])
         have[kind] = max(have[kind], row["created_at"])
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str | None]] = set()
     new = left = 0
     for row in newest_first:
-        kind = (row["fingerprint"], _backend(row["table_json"]))
+        kind = (row["fingerprint"], row["backend"])
         if kind in seen or row["created_at"] <= have[kind]:
             continue
         seen.add(kind)
@@ -199,20 +200,21 @@ def _add_tables(
         if moved is None:
             left += 1
             continue
-        columns = {name: row[name] for name in ("fingerprint", "digest", "created_at")}
-        db.execute(insert(TableRow), {**columns, "session_id": session_ids.get(row["session_id"]), "table_json": moved})
+        insert_table(
+            db,
+            session_id=session_ids.get(row["session_id"]),
+            table_json=dump_table(moved),
+            fingerprint=row["fingerprint"],
+            digest=row["digest"],
+            created_at=row["created_at"],
+            backend=row["backend"],
+            host_fingerprints=moved.host_fingerprints,
+        )
         new += 1
     return Merged(tables=new, tables_left=left)
 
 
-def _backend(table_json: str) -> str:
-    try:
-        return parse_table(table_json, "a stored table").defaults.backend
-    except TableFormatError:
-        return ""
-
-
-def _moved(table_json: str, trial_ids: Mapping[int, int], shown: str) -> str | None:
+def _moved(table_json: str, trial_ids: Mapping[int, int], shown: str) -> TuningTable | None:
     """The table with the trial ids of its new home; None where it names trials that did not come along."""
     try:
         table = parse_table(table_json, f"a table of {shown}")
@@ -225,7 +227,7 @@ def _moved(table_json: str, trial_ids: Mapping[int, int], shown: str) -> str | N
         }
     except (TableFormatError, KeyError):
         return None
-    return dump_table(dataclasses.replace(table, rules=rules))
+    return dataclasses.replace(table, rules=rules)
 
 
 def _content(db: orm.Session, session: Columns) -> _Content:

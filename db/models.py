@@ -2,7 +2,7 @@
 
     topologies ──< sessions ──< trials ──< samples        trials, samples: append-only (see TrialStore)
                        │  └───< cells                     cells: problems that a session is through with
-                       └──────< tables                    versions of the distilled table
+                       └──────< tables ──< table_hosts    versions of the distilled table, and the hosts of a cluster
 
 A trial is one config on one problem in one session. Samples of one (session, problem, kind, phase, round) were taken
 together and are compared as pairs; that is why a trial has at most one sample of a kind in a round. Ids that a table
@@ -36,7 +36,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from ..types import Collective, DType, KnobValue, Memory, OpClass, Phase, SampleKind, TrialState
 from .records import CellState, SessionState
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # SQLite counts rows only in a column declared INTEGER, which holds 64 bits there.
 _ROW_ID = BigInteger().with_variant(Integer, "sqlite")
@@ -190,10 +190,14 @@ class CellRow(ProblemColumns, Base):
 
 
 class TableRow(Base):
-    """A version of the tuning table; the text is the file's."""
+    """A version of the tuning table; the text is the file's. ``backend`` is what the text says, NULL if it does not."""
 
     __tablename__ = "tables"
-    __table_args__ = (Index(None, "fingerprint", "version"), Index(None, "session_id"), {"sqlite_autoincrement": True})
+    __table_args__ = (
+        Index(None, "fingerprint", "backend", "version"),
+        Index(None, "session_id"),
+        {"sqlite_autoincrement": True},
+    )
 
     version: Mapped[int] = mapped_column(_ROW_ID, primary_key=True)
     fingerprint: Mapped[str]
@@ -201,3 +205,14 @@ class TableRow(Base):
     digest: Mapped[str]
     created_at: Mapped[str]
     table_json: Mapped[str] = mapped_column(Text)
+    backend: Mapped[str | None]
+
+
+class TableHostRow(Base):
+    """A host, by fingerprint, that finds a cluster's table."""
+
+    __tablename__ = "table_hosts"
+    __table_args__ = (Index(None, "version"),)
+
+    fingerprint: Mapped[str] = mapped_column(primary_key=True)
+    version: Mapped[int] = mapped_column(ForeignKey("tables.version"), primary_key=True)

@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, delete, func, orm, select
 
 from ..errors import StoreError, TableFormatError
 from ..table import TuningTable, parse_table
-from .models import CellRow, SampleRow, SessionRow, TableRow, TrialRow
+from .models import CellRow, SampleRow, SessionRow, TableHostRow, TableRow, TrialRow
 from .opening import found, opened
 from .transactions import Transactions
 
@@ -59,7 +59,7 @@ def prune(url_or_path: str, *, older_than_days: int, keep_tables: int, really: b
         dropped, needed = transactions.read(lambda db: _plan(db, transactions.shown, before, keep_tables))
         done = Pruned(tables=len(dropped))
         if really and dropped:
-            transactions.write(lambda db: db.execute(delete(TableRow).where(TableRow.version.in_(dropped))))
+            transactions.write(lambda db: _delete_tables(db, dropped))
         old = transactions.read(
             lambda db: db.scalars(select(SessionRow.session_id).where(SessionRow.created_at < before)).all()
         )
@@ -90,6 +90,11 @@ def _plan(db: orm.Session, shown: str, before: str, keep_tables: int) -> tuple[s
         for session_id, digest in db.execute(cells):
             needed[session_id].add(digest)
     return dropped, needed
+
+
+def _delete_tables(db: orm.Session, versions: Collection[int]) -> None:
+    db.execute(delete(TableHostRow).where(TableHostRow.version.in_(versions)))
+    db.execute(delete(TableRow).where(TableRow.version.in_(versions)))
 
 
 def _parsed(row: TableRow, shown: str) -> TuningTable:

@@ -104,22 +104,50 @@ class RoundResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTable:
-    """One version of a tuning table.
+class TableInfo:
+    """One version of a tuning table, without its text.
 
     Args:
         version: counts all tables of this store upwards; never used again.
         session_id: the run it was distilled from; None for a table from elsewhere.
+        backend: whose decisions it holds; None where an old store did not say, and its text cannot be read.
         digest: of the table's decisions.
-        table_json: the table file's text, byte for byte.
     """
 
     version: int
     session_id: int | None
     fingerprint: str
+    backend: str | None
     digest: str
     created_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTable(TableInfo):
+    """One version of a tuning table.
+
+    Args:
+        table_json: the table file's text, byte for byte.
+    """
+
     table_json: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownMachine:
+    """A machine with runs or tables in the store.
+
+    Args:
+        description: what add_topology was last given; None where it never was.
+        last_session_at: when its newest run began; None without runs.
+        tables: the newest of each backend, by backend.
+    """
+
+    fingerprint: str
+    description: str | None
+    n_sessions: int
+    last_session_at: str | None
+    tables: tuple[TableInfo, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""Storing a round: what a run does thousands of times, so it asks for nothing twice. Private to db.
+"""Storing rounds: what a run does thousands of times, so it asks for nothing twice. Private to db.
 
-In:  a transaction, a session, results. Out: the trials of the results, new ones made.
+In:  a transaction, a session, results of one round or of many. Out: the trials of the results, new ones made.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import bindparam, insert, orm, select, update
 
-from ..types import TrialState
-from .models import SampleRow, SessionRow, TrialRow
-from .records import RoundResult, SessionState
+from ..errors import StoreError
+from ..types import Problem, TrialState
+from .bulk import insert_samples
+from .models import CellRow, SampleRow, SessionRow, TrialRow
+from .records import CellState, RoundResult, SessionState
 from .rows import (
     config_columns,
     config_digest,
@@ -24,7 +26,22 @@ from .rows import (
 
 # Made once, and executed past the ORM: to build and adapt them would take as long as all the rest.
 _STATE = select(SessionRow.state).where(SessionRow.session_id == bindparam("session_id"))
-_SAMPLES = insert(SampleRow)
+
+_TRIALS = select(TrialRow.problem_digest, TrialRow.config_digest, TrialRow.trial_id).where(
+    TrialRow.session_id == bindparam("of_session"),
+    TrialRow.problem_digest.in_(bindparam("of_problems", expanding=True)),
+)
+_ANY_TRIAL = (
+    select(TrialRow.trial_id)
+    .where(TrialRow.session_id == bindparam("of_session"), TrialRow.problem_digest == bindparam("of_problem"))
+    .limit(1)
+)
+_MARKED = (
+    update(CellRow)
+    .where(CellRow.session_id == bindparam("of_session"), CellRow.problem_digest == bindparam("of_problem"))
+    .values(state=bindparam("mark"))
+)
+_NEW_MARK = insert(CellRow)
 
 TrialKey = tuple[int, str, str]
 """Session id, problem digest, config digest: what a trial is known by."""
@@ -35,10 +52,51 @@ def state_of(db: orm.Session, session_id: int) -> SessionState | None:
     return db.connection().scalar(_STATE, {"session_id": session_id})
 
 
-def store_round(
+def has_trials(db: orm.Session, session_id: int, problem: Problem) -> bool:
+    """Whether a session tried a problem; mostly not, as a run asks before it begins a cell."""
+    of = {"of_session": session_id, "of_problem": problem_digest(problem)}
+    return db.connection().scalar(_ANY_TRIAL, of) is not None
+
+
+def go_on(db: orm.Session, session_id: int, shown: str) -> None:
+    """Leave the session RUNNING.
+
+    Args:
+        shown: where the store is, for people.
+
+    Raises:
+        StoreError: it is finished, or not there.
+    """
+    state = state_of(db, session_id)
+    if state is None:
+        raise no_session(session_id, shown)
+    if state is SessionState.FINISHED:
+        raise StoreError(
+            f"session {session_id} of {shown} is finished, so nothing is added to it",
+            remedy="autotune run opens a new session",
+        )
+    if state is not SessionState.RUNNING:
+        goes_on = update(SessionRow).where(SessionRow.session_id == session_id)
+        db.execute(goes_on.values(state=SessionState.RUNNING))
+
+
+def no_session(session_id: int, shown: str) -> StoreError:
+    """The error for an id that no session has."""
+    return StoreError(f"{shown} has no session {session_id}", remedy="autotune run opens a new session")
+
+
+def mark(db: orm.Session, session_id: int, problem: Problem, state: CellState) -> None:
+    """Say that the session is through with a problem, for the first time or again."""
+    connection = db.connection()
+    of = {"of_session": session_id, "of_problem": problem_digest(problem), "mark": state}
+    if connection.execute(_MARKED, of).rowcount == 0:
+        connection.execute(_NEW_MARK, {"session_id": session_id, "state": state, **problem_columns(problem)})
+
+
+def store_results(
     db: orm.Session, session_id: int, results: Sequence[RoundResult], known: Mapping[TrialKey, int]
 ) -> dict[TrialKey, int]:
-    """Insert the results of one round, and return the ids of their trials.
+    """Insert the results of rounds, in their order, and return the ids of their trials.
 
     Args:
         known: ids of trials that an earlier round returned.
@@ -50,14 +108,17 @@ def store_round(
     ids = {key: known[key] for key in keys if key in known}
     if any(key not in ids for key in keys):
         ids |= _looked_up(db, session_id, {digest for _, digest, _ in keys})
-    ids |= _made(db, session_id, {key: result for key, result in zip(keys, results, strict=True) if key not in ids})
+    new: dict[TrialKey, RoundResult] = {}
+    for key, result in zip(keys, results, strict=True):
+        if key not in ids:
+            new.setdefault(key, result)  # of several rounds of a new trial, the first
+    ids |= _made(db, session_id, new)
     pairs = [(ids[key], result) for key, result in zip(keys, results, strict=True)]
-    if samples := [sample_columns(trial_id, r.sample) for trial_id, r in pairs if r.sample is not None]:
-        db.connection().execute(_SAMPLES, samples)
+    insert_samples(db, ((trial_id, r.sample) for trial_id, r in pairs if r.sample is not None))
     for trial_id, result in pairs:
         if result.state is not TrialState.OK:
-            first = update(TrialRow).where(TrialRow.trial_id == trial_id, TrialRow.state == TrialState.OK)
-            db.execute(first.values(failure_columns(result)))
+            failed = update(TrialRow).where(TrialRow.trial_id == trial_id, TrialRow.state == TrialState.OK)
+            db.execute(failed.values(failure_columns(result)))
     return {key: ids[key] for key in keys}
 
 
@@ -80,9 +141,8 @@ def has_round(db: orm.Session, session_id: int, results: Sequence[RoundResult]) 
 
 
 def _looked_up(db: orm.Session, session_id: int, problem_digests: set[str]) -> dict[TrialKey, int]:
-    columns = (TrialRow.problem_digest, TrialRow.config_digest, TrialRow.trial_id)
-    found = select(*columns).where(TrialRow.session_id == session_id, TrialRow.problem_digest.in_(problem_digests))
-    return {(session_id, problem, config): trial_id for problem, config, trial_id in db.execute(found)}
+    found = db.connection().execute(_TRIALS, {"of_session": session_id, "of_problems": sorted(problem_digests)})
+    return {(session_id, problem, config): trial_id for problem, config, trial_id in found}
 
 
 def _made(db: orm.Session, session_id: int, new: Mapping[TrialKey, RoundResult]) -> dict[TrialKey, int]:

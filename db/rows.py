@@ -14,8 +14,8 @@ from typing import Any
 from sqlalchemy import Row
 
 from ..types import Config, Fidelity, KnobValue, Phase, Problem, RuleKey, Sample, SampleKind, Trial, WrongElement
-from .models import CellRow, SessionRow, TableRow, TrialRow
-from .records import RoundResult, Session, StoredTable
+from .models import CellRow, SessionRow, TrialRow
+from .records import RoundResult, Session
 
 _PHASES = {phase: place for place, phase in enumerate(Phase)}
 _KINDS = {kind: place for place, kind in enumerate(SampleKind)}
@@ -101,7 +101,7 @@ def failure_columns(result: RoundResult) -> dict[str, object]:
 
 
 def sample_columns(trial_id: int, sample: Sample) -> dict[str, object]:
-    """A SampleRow for an insert."""
+    """The columns of a SampleRow."""
     return {
         "trial_id": trial_id,
         "phase": sample.phase,
@@ -173,16 +173,4 @@ def to_session(row: SessionRow) -> Session:
         schema_version=row.schema_version,
         created_at=row.created_at,
         finished_at=row.finished_at,
-    )
-
-
-def to_table(row: TableRow) -> StoredTable:
-    """One version of a table."""
-    return StoredTable(
-        version=row.version,
-        session_id=row.session_id,
-        fingerprint=row.fingerprint,
-        digest=row.digest,
-        created_at=row.created_at,
-        table_json=row.table_json,
     )

@@ -7,29 +7,35 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sqlalchemy import orm, select
+from sqlalchemy import func, orm, select
 from sqlalchemy.exc import IntegrityError
 
 from ..errors import StoreError
 from ..types import Problem, RuleKey, Trial
-from .address import ELSEWHERE
-from .models import SCHEMA_VERSION, CellRow, SessionRow, TableRow, TopologyRow, TrialRow
+from .models import SCHEMA_VERSION, CellRow, SessionRow, TopologyRow, TrialRow
 from .reading import best_of, read_trials, sessions_of_problems
-from .records import Best, CellState, NewSession, RoundResult, Session, SessionState, StoredTable, environment_digest
-from .rounds import TrialKey, has_round, state_of, store_round
-from .rows import problem_columns, problem_digest, storable, to_problem, to_session, to_table
-from .transactions import Transactions
-
-_TRIALS_REMEMBERED = 65536
+from .recorder import Recorder
+from .records import (
+    Best,
+    CellState,
+    KnownMachine,
+    NewSession,
+    RoundResult,
+    Session,
+    SessionState,
+    StoredTable,
+    environment_digest,
+)
+from .rounds import go_on, has_trials, mark, no_session, state_of
+from .rows import problem_digest, storable, to_problem, to_session
+from .tables import all_tables, insert_table, known_machines, newest
 
 
 class SqlStore:
-    """A TrialStore over transactions of a database that has this code's schema."""
+    """A TrialStore over the transactions of a database that has this code's schema."""
 
-    def __init__(self, transactions: Transactions) -> None:
-        self._do = transactions
-        # Trials never change their id, so a run asks for each once.
-        self._known: dict[TrialKey, int] = {}
+    def __init__(self, recorder: Recorder) -> None:
+        self._do = recorder
 
     @property
     def shown(self) -> str:
@@ -113,34 +119,28 @@ class SqlStore:
 
         self._do.write(work)
 
-    def sessions(self) -> list[Session]:
-        every = select(SessionRow).order_by(SessionRow.session_id)
-        return self._do.read(lambda db: [to_session(row) for row in db.scalars(every)])
+    def sessions(self, *, fingerprint: str | None = None, newest: int | None = None) -> list[Session]:
+        chosen = select(SessionRow).order_by(SessionRow.session_id.desc()).limit(newest)
+        if fingerprint is not None:
+            chosen = chosen.where(SessionRow.fingerprint == fingerprint)
+        return self._do.read(lambda db: [to_session(row) for row in db.scalars(chosen)][::-1])
+
+    def n_sessions(self, *, fingerprint: str | None = None) -> int:
+        counted = select(func.count()).select_from(SessionRow)
+        if fingerprint is not None:
+            counted = counted.where(SessionRow.fingerprint == fingerprint)
+        return self._do.read(lambda db: db.scalar(counted) or 0)
 
     def add_round(self, session_id: int, results: Sequence[RoundResult]) -> None:
-        attempts = itertools.count()
+        self._do.add(session_id, results)
 
-        def work(db: orm.Session) -> dict[TrialKey, int]:
-            self._go_on(db, session_id)
-            if next(attempts) and has_round(db, session_id, results):
-                return {}  # the connection was lost after the server had stored it
-            try:
-                return store_round(db, session_id, results, self._known)
-            except IntegrityError as err:
-                raise StoreError(
-                    f"session {session_id} of {self.shown} already has this round: another run is writing to it",
-                    remedy=f"wait for the other run to end, or {ELSEWHERE}",
-                ) from err
-
-        stored = self._do.write(work)
-        if len(self._known) > _TRIALS_REMEMBERED:
-            self._known.clear()
-        self._known |= stored  # now that it is committed
+    def flush(self) -> None:
+        self._do.flush()
 
     def mark_cell(self, session_id: int, problem: Problem, state: CellState) -> None:
         def work(db: orm.Session) -> None:
-            self._go_on(db, session_id)
-            db.merge(CellRow(session_id=session_id, state=state, **problem_columns(problem)))
+            go_on(db, session_id, self.shown)
+            mark(db, session_id, problem, state)
 
         self._do.write(work)
 
@@ -155,8 +155,11 @@ class SqlStore:
     def trials(self, *, session_id: int | None = None, problem: Problem | None = None) -> list[Trial]:
         def work(db: orm.Session) -> list[Trial]:
             chosen = []
+            if session_id is not None and state_of(db, session_id) is None:
+                raise no_session(session_id, self.shown)
+            if session_id is not None and problem is not None and not has_trials(db, session_id, problem):
+                return []
             if session_id is not None:
-                self._session(db, session_id)
                 chosen.append(TrialRow.session_id == session_id)
             if problem is not None:
                 chosen.append(TrialRow.problem_digest == problem_digest(problem))
@@ -183,31 +186,40 @@ class SqlStore:
     def best(self, key: RuleKey, *, fingerprint: str | None = None) -> list[Best]:
         return self._do.read(lambda db: best_of(db, key, fingerprint))
 
-    def add_table(self, session_id: int | None, table_json: str, fingerprint: str, digest: str) -> int:
+    def add_table(
+        self,
+        session_id: int | None,
+        table_json: str,
+        fingerprint: str,
+        digest: str,
+        *,
+        backend: str,
+        host_fingerprints: Collection[str] = (),
+    ) -> int:
         def work(db: orm.Session) -> int:
             if session_id is not None:
                 self._session(db, session_id)
-            row = TableRow(
-                session_id=session_id, table_json=table_json, fingerprint=fingerprint, digest=digest, created_at=_now()
+            return insert_table(
+                db,
+                session_id=session_id,
+                table_json=table_json,
+                fingerprint=fingerprint,
+                digest=digest,
+                created_at=_now(),
+                backend=backend,
+                host_fingerprints=host_fingerprints,
             )
-            db.add(row)
-            db.flush()
-            return row.version
 
         return self._do.write(work)
 
-    def newest_table(self, fingerprint: str) -> StoredTable | None:
-        newest = select(TableRow).where(TableRow.fingerprint == fingerprint).order_by(TableRow.version.desc()).limit(1)
-
-        def work(db: orm.Session) -> StoredTable | None:
-            row = db.scalar(newest)
-            return None if row is None else to_table(row)
-
-        return self._do.read(work)
+    def newest_table(self, fingerprint: str, backend: str | None = None) -> StoredTable | None:
+        return self._do.read(lambda db: newest(db, fingerprint, backend))
 
     def tables(self) -> list[StoredTable]:
-        every = select(TableRow).order_by(TableRow.version)
-        return self._do.read(lambda db: [to_table(row) for row in db.scalars(every)])
+        return self._do.read(all_tables)
+
+    def machines(self) -> list[KnownMachine]:
+        return self._do.read(known_machines)
 
     def _cell(self, digest: str, session_id: int) -> list[Trial]:
         chosen = (TrialRow.problem_digest == digest, TrialRow.session_id == session_id)
@@ -216,18 +228,8 @@ class SqlStore:
     def _session(self, db: orm.Session, session_id: int) -> SessionRow:
         row = db.get(SessionRow, session_id)
         if row is None:
-            raise StoreError(f"{self.shown} has no session {session_id}", remedy="autotune run opens a new session")
+            raise no_session(session_id, self.shown)
         return row
-
-    def _go_on(self, db: orm.Session, session_id: int) -> None:
-        state = state_of(db, session_id)
-        if state is SessionState.FINISHED:
-            raise StoreError(
-                f"session {session_id} of {self.shown} is finished, so nothing is added to it",
-                remedy="autotune run opens a new session",
-            )
-        if state is not SessionState.RUNNING:
-            self._session(db, session_id).state = SessionState.RUNNING
 
 
 def _now() -> str:

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import func, orm, select, text
+from sqlalchemy import func, inspect, orm, select, text
 
 from .address import Address
 from .models import SCHEMA_VERSION, Base, SessionRow
@@ -77,8 +77,9 @@ def upgrade_store(url_or_path: str) -> Upgrade:
 
 
 def _status(db: orm.Session, version: int, address: Address) -> StoreStatus:
-    tables = Base.metadata.sorted_tables if version else []
-    # Every schema version so far has these columns.
+    present = inspect(db.connection()).get_table_names()
+    tables = [table for table in Base.metadata.sorted_tables if table.name in present]
+    # Every schema version so far has these columns of sessions.
     states = dict.fromkeys(SessionState, 0)
     newest = None
     if version:

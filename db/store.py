@@ -5,12 +5,14 @@ In go values of ``types`` and ``records``, out come the same. No row, session or
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from ..types import Problem, RuleKey, Trial
 from .opening import opened
-from .records import Best, CellState, NewSession, RoundResult, Session, StoredTable
+from .recorder import Recorder
+from .records import Best, CellState, KnownMachine, NewSession, RoundResult, Session, StoredTable
 from .sql_store import SqlStore
 
 
@@ -26,6 +28,14 @@ class TrialStore(Protocol):
 
     Durable: what a verb has written when it returns survives the death of the process (kill -9) at any later moment.
     PostgreSQL also keeps it through a power cut; a SQLite file may then lose the last rounds, but stays whole.
+
+    Held rounds: the one exception, where ``open_store`` was given a ``hold_s``. Then add_round may return before its
+    round is stored. The round is stored, and so acknowledged, by the next verb of any other kind, flush and close
+    included, or by the first add_round that comes ``hold_s`` seconds or more after the last storing; one with a failure
+    is stored at once. A process that dies loses at most the rounds that were handed over within ``hold_s``
+    after the last storing, besides the one in flight, and each is there as a whole or not at all. What is wrong with a
+    held round is raised by the verb that stores it, and the rounds held with it are then dropped; where the database
+    cannot be used, they stay held for the next verb.
 
     Threads and processes: threads may share a store, whose verbs then run one after another. Processes open their
     own; a store is not carried over a fork. Writers wait for each other, at most ``wait_s`` of ``open_store``.
@@ -64,8 +74,14 @@ class TrialStore(Protocol):
     def finish_session(self, session_id: int) -> None:
         """Say that the run is complete; no effect on a FINISHED one."""
 
-    def sessions(self) -> list[Session]:
-        """All runs, oldest first."""
+    def sessions(self, *, fingerprint: str | None = None, newest: int | None = None) -> list[Session]:
+        """Runs, oldest first: all, or a machine's; of these the newest so many."""
+
+    def n_sessions(self, *, fingerprint: str | None = None) -> int:
+        """How many runs there are, or of a machine."""
+
+    def machines(self) -> list[KnownMachine]:
+        """Every machine with a run or a table of its own, by fingerprint."""
 
     def add_round(self, session_id: int, results: Sequence[RoundResult]) -> None:
         """Store what was measured together. The session is RUNNING afterwards.
@@ -73,6 +89,9 @@ class TrialStore(Protocol):
         A config that is new to (session, problem) becomes a trial. A trial takes one sample for each phase, kind and
         round: a second one means that two runs write to one session, and raises.
         """
+
+    def flush(self) -> None:
+        """Store the rounds that are held. Afterwards all that were handed over are acknowledged."""
 
     def mark_cell(self, session_id: int, problem: Problem, state: CellState) -> None:
         """Say that the session is through with a problem, and how."""
@@ -103,20 +122,40 @@ class TrialStore(Protocol):
     def trial(self, trial_id: int) -> Trial:
         """One trial."""
 
-    def add_table(self, session_id: int | None, table_json: str, fingerprint: str, digest: str) -> int:
-        """Keep a table, and return its version: higher than that of every table before it."""
+    def add_table(
+        self,
+        session_id: int | None,
+        table_json: str,
+        fingerprint: str,
+        digest: str,
+        *,
+        backend: str,
+        host_fingerprints: Collection[str] = (),
+    ) -> int:
+        """Keep a table, and return its version: higher than that of every table before it.
 
-    def newest_table(self, fingerprint: str) -> StoredTable | None:
-        """The fingerprint's table with the highest version."""
+        Args:
+            backend: whose decisions it holds.
+            host_fingerprints: of the cluster's hosts, which find it where they have none of their own.
+        """
+
+    def newest_table(self, fingerprint: str, backend: str | None = None) -> StoredTable | None:
+        """The machine's own table with the highest version, else that of a cluster of which it is a host.
+
+        Args:
+            backend: whose; None for any.
+        """
 
     def tables(self) -> list[StoredTable]:
         """All versions, oldest first."""
 
     def close(self) -> None:
-        """Let go of files and connections. The store is not used afterwards."""
+        """Store what is held, and let go of files and connections. The store is not used afterwards."""
 
 
-def open_store(url_or_path: str, *, wait_s: float = 30.0) -> TrialStore:
+def open_store(
+    url_or_path: str, *, wait_s: float = 30.0, hold_s: float = 0.0, clock: Callable[[], float] = time.monotonic
+) -> TrialStore:
     """Open a store; a SQLite file, and its schema, are made if missing, and old schemas upgraded.
 
     A new file is private to the user, and so is its directory if it has to be made.
@@ -124,6 +163,8 @@ def open_store(url_or_path: str, *, wait_s: float = 30.0) -> TrialStore:
     Args:
         url_or_path: a file path, ``sqlite:///PATH``, ``sqlite://`` (memory, for tests), or ``postgresql+psycopg://...``.
         wait_s: the longest wait for another process's transaction, and for a server that is away.
+        hold_s: how long rounds may wait to be stored together (see TrialStore); with 0 each is stored by its add_round.
+        clock: seconds that only go forwards; of ``hold_s``.
 
     Raises:
         StoreError: an unreadable URL; a file that is no database, damaged, unwritable, or another program's; a schema
@@ -131,4 +172,4 @@ def open_store(url_or_path: str, *, wait_s: float = 30.0) -> TrialStore:
         BackendUnavailable: PostgreSQL without psycopg.
     """
     transactions, _ = opened(url_or_path, wait_s=wait_s)
-    return SqlStore(transactions)
+    return SqlStore(Recorder(transactions, hold_s=hold_s, clock=clock))

@@ -1,12 +1,15 @@
 """A process that writes rounds, for tests and benchmarks that kill it, starve it, or run several at once.
 
-    python store_writer.py URL N_ROUNDS WAIT_S [N_TUNERS [timed]]
+    python store_writer.py URL N_ROUNDS WAIT_S [N_TUNERS [timed] [holding]]
 
 It prints "ready" and waits for a line; opens a session and prints its id; then prints the number of each round once
 add_round has returned. With N_ROUNDS 0 it goes on with the newest session, until it is killed; with a negative one it
 goes on until the session has so many rounds, and finishes it. Several tuners are threads with a store each; of these,
 and of one that is timed, it prints only the sessions' ids, and at the end the longest wait for a round in seconds. A
 refusal of the store is one line on stderr and exit code 1.
+
+One that is holding lets the store hold rounds, by a clock on which a round takes 10 ms. It prints "+" and the number
+when add_round has returned, and the number when a cell of 40 rounds is marked, which acknowledges all before it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from autotune.db import NewSession, RoundResult, TrialStore, environment_digest, open_store
+from autotune.db import CellState, NewSession, RoundResult, TrialStore, environment_digest, open_store
 from autotune.errors import StoreError
 from autotune.types import Collective, Config, Phase, Problem, RuleKey, Sample, SampleKind
 
@@ -36,19 +39,26 @@ PROBLEM = Problem(
 NEW = NewSession(plan_digest="p1", plan_text="", fingerprint="f1", environment={}, backend="native", command="writer")
 
 
-def main(url: str, n_rounds: int, wait_s: float, n_tuners: int, timed: bool) -> None:
+HOLD_S = 0.25
+ROUND_S = 0.01
+CELL_ROUNDS = 40
+
+
+def main(url: str, n_rounds: int, wait_s: float, n_tuners: int, timed: bool, holding: bool) -> None:
     print("ready", flush=True)
     sys.stdin.readline()
     if n_tuners == 1 and not timed:
-        with closing(open_store(url, wait_s=wait_s)) as store:
-            run(store, n_rounds)
+        ticks = itertools.count()
+        hold_s = HOLD_S if holding else 0.0
+        with closing(open_store(url, wait_s=wait_s, hold_s=hold_s, clock=lambda: ROUND_S * next(ticks))) as store:
+            run(store, n_rounds, holding)
         return
     with ThreadPoolExecutor(n_tuners) as pool:
         waits = list(pool.map(lambda _: tuner(url, n_rounds, wait_s), range(n_tuners)))
     print(max(waits))
 
 
-def run(store: TrialStore, n_rounds: int) -> None:
+def run(store: TrialStore, n_rounds: int, holding: bool) -> None:
     store.add_topology("f1", "{}")
     old = store.resumable("p1", "f1", environment_digest({})) if n_rounds <= 0 else None
     session_id = (old or store.open_session(NEW)).session_id
@@ -57,7 +67,12 @@ def run(store: TrialStore, n_rounds: int) -> None:
     first = len(measured[0].samples) if measured else 0
     for round_ in itertools.count(first) if n_rounds == 0 else range(first, abs(n_rounds)):
         store.add_round(session_id, results(round_))
-        print(round_, flush=True)
+        if holding:
+            print(f"+{round_}", flush=True)
+        if holding and (round_ + 1) % CELL_ROUNDS == 0:
+            store.mark_cell(session_id, PROBLEM, CellState.DONE)
+        if not holding or (round_ + 1) % CELL_ROUNDS == 0:
+            print(round_, flush=True)
     if n_rounds < 0:
         store.finish_session(session_id)
 
@@ -90,6 +105,13 @@ def result(round_: int, position: int) -> RoundResult:
 if __name__ == "__main__":
     try:
         n_tuners = int(sys.argv[4]) if len(sys.argv) > 4 else 1
-        main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), n_tuners, "timed" in sys.argv[5:])
+        main(
+            sys.argv[1],
+            int(sys.argv[2]),
+            float(sys.argv[3]),
+            n_tuners,
+            "timed" in sys.argv[5:],
+            "holding" in sys.argv[5:],
+        )
     except StoreError as err:
         sys.exit(f"error: {err.message} try: {err.remedy}")

@@ -26,6 +26,10 @@ class Writer:
         assert process.stderr is not None
         self.process, self.stdin, self.stdout, self.stderr = process, process.stdin, process.stdout, process.stderr
 
+    def await_ready(self) -> None:
+        """Until it has imported everything."""
+        assert self.line() == "ready\n", self.end()
+
     def start(self) -> None:
         """Let it open the store."""
         self.stdin.write("\n")
@@ -49,12 +53,20 @@ def writer(
     wait_s: float = 30.0,
     n_tuners: int = 1,
     timed: bool = False,
+    holding: bool = False,
+    ready: bool = True,
     limit_s: float = TIMEOUT_S,
 ) -> Iterator[Writer]:
-    """A writer that has imported everything and waits for its start; killed at the end of the block, or too late."""
+    """A writer that has imported everything and waits for its start; killed at the end of the block, or too late.
+
+    Args:
+        ready: whether to wait for that; else ``await_ready`` does.
+    """
     words = [str(url), str(n_rounds), str(wait_s), str(n_tuners)]
+    words += ["timed"] if timed else []
+    words += ["holding"] if holding else []
     process = subprocess.Popen(
-        [sys.executable, str(PROGRAM), *words, *(["timed"] if timed else [])],
+        [sys.executable, str(PROGRAM), *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -65,7 +77,8 @@ def writer(
     with process:
         try:
             made = Writer(process)
-            assert made.line() == "ready\n", made.end()
+            if ready:
+                made.await_ready()
             yield made
         finally:
             late.cancel()

@@ -22,19 +22,20 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from .. import __version__
-from ..db import StoredTable, TrialStore
+from ..db import TrialStore
 from ..errors import AutotuneError, BackendUnavailable
 from ..report.page.render import MachineRow, machines_page, problem_page, report_page
 from ..table import parse_table
 from .access import HEALTH, Access
 from .answers import HEADERS, document, of_error, problem
-from .machines import Machine, backend_of, machine_document, machines, newest_table, report_contents, run_document
+from .machines import Machine, machine_document, machines, report_contents, run_document, served
 
 _REMEDY = "docs/serve.md lists the addresses; /v1/machines the machines"
 _FRESH_S = 10.0
 _PAGES_KEPT = 32
 _RUNS = (100, 1000)  # sent unless asked otherwise, and at most
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+_BACKEND = re.compile(r"[A-Za-z0-9_.+-]{1,40}")
 _ETAG = re.compile(r'(?:W/)?"([^"]*)"')
 # The pages bring their own policy; that they are in nobody's frame can be said in a header only.
 _PAGE_HEADERS = {**HEADERS, "Content-Security-Policy": "frame-ancestors 'none'"}
@@ -81,13 +82,13 @@ class _Service:
         return document({"status": "ok"})
 
     def table(self, request: Request) -> Response:
-        fingerprint, backend = _fingerprint(request), request.query_params.get("backend", "native")
-        stored = newest_table(self._store, fingerprint, backend)
+        fingerprint, backend = _fingerprint(request), _backend(request) or "native"
+        stored = served(self._store, fingerprint, backend)
         if stored is None:
             return problem(
                 404,
                 "no table",
-                f"there is no table of {backend[:40]!r} for the machine {fingerprint}",
+                f"there is no table of {backend!r} for the machine {fingerprint}",
                 "autotune run on that machine, with --db and this server's database",
             )
         # Weak: the digest is that of the decisions, and two tables that decide alike may differ in their figures.
@@ -102,9 +103,11 @@ class _Service:
 
     def runs(self, request: Request) -> Response:
         wanted, most = request.query_params.get("fingerprint"), _limit(request)
-        newest_first = reversed(self._store.sessions())
-        found = [run_document(run) for run in newest_first if wanted in (None, run.fingerprint)]
-        return document({"runs": found[:most], "n_runs": len(found)})
+        if wanted is not None and _FINGERPRINT.fullmatch(wanted) is None:
+            raise HTTPException(400, f"{wanted[:40]!r} is no fingerprint, which has 16 hexadecimal digits")
+        found = self._store.sessions(fingerprint=wanted, newest=most)
+        n_runs = self._store.n_sessions(fingerprint=wanted)
+        return document({"runs": [run_document(run) for run in reversed(found)], "n_runs": n_runs})
 
     async def index(self, request: Request) -> Response:
         def page() -> str:
@@ -114,20 +117,17 @@ class _Service:
         return await _as_page(self._fresh(("", ""), page))
 
     async def report(self, request: Request) -> Response:
-        fingerprint, backend = _fingerprint(request), request.query_params.get("backend", "")
+        fingerprint, backend = _fingerprint(request), _backend(request)
 
         def page() -> str:
-            stored = newest_table(self._store, fingerprint, backend) if backend else self._newest(fingerprint)
+            stored = self._store.newest_table(fingerprint, backend)
             if stored is None:
                 raise HTTPException(404, f"there is no table of the machine {fingerprint}")
             table = parse_table(stored.table_json, f"version {stored.version}")
             origin = f"version {stored.version} in {self._store.shown}"
             return report_page(report_contents(table, origin, self._store, stored.fingerprint))
 
-        return await _as_page(self._fresh((fingerprint, backend), page))
-
-    def _newest(self, fingerprint: str) -> StoredTable | None:
-        return self._store.newest_table(fingerprint) or newest_table(self._store, fingerprint, "native")
+        return await _as_page(self._fresh((fingerprint, backend or ""), page))
 
     async def _fresh(self, key: tuple[str, str], page: Callable[[], str]) -> str:
         async with self._drawing:
@@ -141,13 +141,14 @@ class _Service:
 
 
 def _row(machine: Machine) -> MachineRow:
+    known = machine.known
     return MachineRow(
-        fingerprint=machine.fingerprint,
-        href=f"machines/{machine.fingerprint}" if machine.tables else "",
+        fingerprint=known.fingerprint,
+        href=f"machines/{known.fingerprint}" if known.tables else "",
         words=machine.words,
-        tables=tuple(f"{backend_of(t)}: version {t.version}, {t.created_at}" for t in machine.tables),
-        n_runs=len(machine.runs),
-        last_run=machine.runs[-1].created_at if machine.runs else "",
+        tables=tuple(f"{t.backend or 'unreadable'}: version {t.version}, {t.created_at}" for t in known.tables),
+        n_runs=known.n_sessions,
+        last_run=known.last_session_at or "",
     )
 
 
@@ -155,6 +156,14 @@ def _fingerprint(request: Request) -> str:
     text = str(request.path_params["fingerprint"])
     if _FINGERPRINT.fullmatch(text) is None:
         raise HTTPException(404, f"{text[:40]!r} is no fingerprint, which has 16 hexadecimal digits")
+    return text
+
+
+def _backend(request: Request) -> str | None:
+    """The query's; None where it does not say."""
+    text = request.query_params.get("backend") or None
+    if text is not None and _BACKEND.fullmatch(text) is None:
+        raise HTTPException(400, f"{text[:40]!r} cannot be the name of a backend")
     return text
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import __version__
 from ..backends.choice import REFERENCES
-from ..db import Session, StoredTable, TrialStore
+from ..db import KnownMachine, Session, StoredTable, TrialStore
 from ..errors import ProbeError, StoreError
 from ..report.page.contents import Contents, Run
 from ..table import TuningTable, parse_table
@@ -30,82 +30,50 @@ class Machine:
 
     Args:
         words: what it is, in a line; empty where that is not known.
-        tables: the newest of each backend.
-        runs: oldest first.
     """
 
-    fingerprint: str
+    known: KnownMachine
     words: str
-    tables: tuple[StoredTable, ...]
-    runs: tuple[Session, ...]
 
 
-def backend_of(stored: StoredTable) -> str:
-    """Whose table it is.
-
-    Raises:
-        TableFormatError: the store's text is damaged.
-    """
-    return _parsed(stored).defaults.backend
-
-
-def newest_table(store: TrialStore, fingerprint: str, backend: str) -> StoredTable | None:
-    """A machine's newest table of a backend; else that of a cluster which the machine belongs to.
+def served(store: TrialStore, fingerprint: str, backend: str) -> StoredTable | None:
+    """A machine's newest table of a backend, else that of a cluster which the machine belongs to; checked.
 
     Raises:
         StoreError: the store cannot be read.
         TableFormatError: what it holds is damaged.
     """
-    newest = store.newest_table(fingerprint)
-    if newest is not None and backend_of(newest) == backend:
-        return newest
-    # Rarely: the other backend was tuned later, or the machine is one of a cluster's.
-    by_version = sorted(store.tables(), key=lambda stored: -stored.version)
-    own = [stored for stored in by_version if stored.fingerprint == fingerprint]
-    others = [stored for stored in by_version if stored.fingerprint != fingerprint]
-    for stored in (*own, *others):
-        table = _parsed(stored)
-        if table.defaults.backend == backend and table.serves(fingerprint):
-            return stored
-    return None
+    stored = store.newest_table(fingerprint, backend)
+    if stored is not None:
+        _check(stored.version, stored.table_json)
+    return stored
 
 
 @lru_cache(maxsize=64)
-def _parsed(stored: StoredTable) -> TuningTable:
-    return parse_table(stored.table_json, f"version {stored.version} in the store")
+def _check(version: int, table_json: str) -> None:
+    parse_table(table_json, f"version {version} in the store")
 
 
 def machines(store: TrialStore) -> list[Machine]:
     """All of them, the one that was measured last first."""
-    runs: dict[str, list[Session]] = {}
-    newest: dict[str, dict[str, StoredTable]] = {}
-    for session in store.sessions():
-        runs.setdefault(session.fingerprint, []).append(session)
-    for stored in store.tables():
-        newest.setdefault(stored.fingerprint, {})[backend_of(stored)] = stored
-    found = [
-        Machine(
-            fingerprint=fingerprint,
-            words=_words(topology_of(store, fingerprint)),
-            tables=tuple(table for _, table in sorted(newest.get(fingerprint, {}).items())),
-            runs=tuple(runs.get(fingerprint, ())),
-        )
-        for fingerprint in {**runs, **newest}
-    ]
-    return sorted(found, key=lambda machine: _last(machine), reverse=True)
+    found = [Machine(known=known, words=_words(_read(known.description))) for known in store.machines()]
+    return sorted(found, key=lambda machine: _last(machine.known), reverse=True)
 
 
-def _last(machine: Machine) -> str:
-    return max((*(run.created_at for run in machine.runs), *(table.created_at for table in machine.tables)))
+def _last(known: KnownMachine) -> str:
+    return max(known.last_session_at or "", *(table.created_at for table in known.tables), "")
 
 
 def topology_of(store: TrialStore, fingerprint: str) -> Topology | None:
     """The machine's topology; None where it is not in the store or was written by a later version."""
-    text = store.topology(fingerprint)
-    if text is None:
+    return _read(store.topology(fingerprint))
+
+
+def _read(description: str | None) -> Topology | None:
+    if description is None:
         return None
     try:
-        return from_json(text)
+        return from_json(description)
     except ProbeError:
         return None
 
@@ -120,20 +88,21 @@ def _words(topology: Topology | None) -> str:
 
 def machine_document(machine: Machine) -> dict[str, Any]:
     """In JSON."""
+    known = machine.known
     return {
-        "fingerprint": machine.fingerprint,
+        "fingerprint": known.fingerprint,
         "words": machine.words or None,
         "tables": [
             {
-                "backend": backend_of(stored),
-                "version": stored.version,
-                "digest": stored.digest,
-                "created_at": stored.created_at,
+                "backend": table.backend,
+                "version": table.version,
+                "digest": table.digest,
+                "created_at": table.created_at,
             }
-            for stored in machine.tables
+            for table in known.tables
         ],
-        "n_runs": len(machine.runs),
-        "last_run_at": machine.runs[-1].created_at if machine.runs else None,
+        "n_runs": known.n_sessions,
+        "last_run_at": known.last_session_at,
     }
 
 
@@ -169,7 +138,7 @@ def report_contents(
     trials: list[Trial] = []
     if store is not None and fingerprint is not None:
         topology = topology_of(store, fingerprint)
-        own = [run for run in store.sessions() if run.fingerprint == fingerprint and run.backend == backend]
+        own = [run for run in store.sessions(fingerprint=fingerprint) if run.backend == backend]
         counted = _counted(table, store, own)
         runs = [run for run in own if run.session_id in counted]
         trials = [trial for run in runs for trial in store.trials(session_id=run.session_id)]

@@ -1,4 +1,4 @@
-"""One cell: race, then confirm, with every round stored before the next begins.
+"""One cell: race, then confirm, with every round handed to the store before the next begins.
 
 In:  a problem, the trials that an interrupted run left of it, what won next door, the means to measure and to store.
 Out: rounds in the store, and whether the cell is through.

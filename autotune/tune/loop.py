@@ -53,8 +53,9 @@ def tune(
 ) -> TuneReport:
     """Measure every problem that the session is not through with, and finish the session once there is none left.
 
-    Each round is stored before the next begins: an interruption, kill -9 included, loses at most the round in flight,
-    and the same call on the same session goes on after the last one that was stored.
+    Each round is handed to the store before the next begins: an interruption loses at most the round in flight, kill -9
+    also what the store holds by then (``hold_s`` of ``open_store``), and the same call on the same session goes on
+    after the last one that was stored.
 
     A budget cuts races first (fewer candidates stay), then steady rounds and the confirm rounds above nine. A cell that
     would not get nine is left for the next run, and the report says so. The budget is passed by one round at most. What

@@ -1,6 +1,6 @@
 """Rounds of one problem: measured, stored, remembered, in this order. All that is known of a cell stands in its trials.
 
-In:  configs, a kind and a phase. Out: outcomes, in the store before they are handed on. May not touch: decisions.
+In:  configs, a kind and a phase. Out: outcomes, which the store was given before. May not touch: decisions.
 """
 
 from __future__ import annotations

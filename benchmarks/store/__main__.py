@@ -1,10 +1,12 @@
 """What the store promises, measured: speed at a million trials, many writers, kills, the cost of storing.
 
-    python benchmarks/store [speed] [contention] [kills] [share] [--trials N] [--kills N] [--postgres URL]
+    python benchmarks/store [speed] [contention] [kills] [share] [--engine NAME] [--trials N] [--kills N]
+                            [--postgres URL]
 
-Without words, all of them, on a SQLite file and on PostgreSQL. The server is one that is started here (see
-tests/postgres_server.py), with its files synced; or an empty database that --postgres names, where the measurements
-after the first are left out. About 15 minutes on two cores, half of it kills. Wants an idle host, and 2 GiB of disk.
+Without words, all of them, on a SQLite file and on PostgreSQL, or on the engine that is named. The server is one that
+is started here (see tests/postgres_server.py), with its files synced; or an empty database that --postgres names, where
+the measurements after the first are left out. About 15 minutes on two cores, half of it kills. Wants an idle host, and
+2 GiB of disk.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--run", default="--quick", help="the words of autotune run for share")
     parser.add_argument("--postgres", help="an empty database, instead of a server that is started here")
+    parser.add_argument("--engine", choices=tuple(TUNERS), help="this one alone")
     asked = parser.parse_args()
     chosen = asked.what or list(WHAT)
     measurements: dict[str, Callable[[str, str], list[str]]] = {
@@ -52,6 +55,8 @@ def main() -> None:
     print(f"{platform.machine()}, Python {platform.python_version()}")
     for what in chosen:
         for engine, places in (("sqlite", sqlite_file), ("postgresql", lambda: postgresql(asked.postgres))):
+            if asked.engine not in (None, engine):
+                continue
             if asked.postgres and engine == "postgresql" and what != chosen[0]:
                 continue
             with places() as url:

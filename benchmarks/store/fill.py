@@ -19,6 +19,7 @@ import psycopg
 import sqlalchemy
 
 from autotune.db import open_store
+from autotune.db.models import SCHEMA_VERSION
 from autotune.db.rows import config_digest, problem_digest
 from autotune.table import shipped_table
 from autotune.types import Collective, Config, DType, OpClass, Phase, Problem, RuleKey, SampleKind
@@ -88,7 +89,7 @@ def fill(url: str, n_trials: int, table_json: str) -> Filled:
             "trials": _trials(n_sessions),
             "samples": samples(),
             "cells": _cells(n_sessions),
-            "tables": iter([(1, FINGERPRINT, n_sessions, "d", _AT, table_json)]),
+            "tables": iter([(1, FINGERPRINT, n_sessions, "native", "d", _AT, table_json)]),
         },
     )
     return Filled(sessions=n_sessions, trials=n_sessions * len(PROBLEMS) * len(CONFIGS), samples=n_samples)
@@ -101,13 +102,13 @@ _COLUMNS = {
     "memory config_digest algorithm segment_bytes codec knobs state message",
     "samples": "trial_id phase kind round position batch_calls time_us",
     "cells": "session_id problem_digest backend collective dtype op_class message_bytes n_ranks placement memory state",
-    "tables": "version fingerprint session_id digest created_at table_json",
+    "tables": "version fingerprint session_id backend digest created_at table_json",
 }
 
 
 def _sessions(n_sessions: int) -> Iterator[tuple[object, ...]]:
     for session_id in range(1, n_sessions + 1):
-        yield session_id, "finished", "p", "", FINGERPRINT, "{}", "e", "native", "fill", 3, _AT, _AT
+        yield session_id, "finished", "p", "", FINGERPRINT, "{}", "e", "native", "fill", SCHEMA_VERSION, _AT, _AT
 
 
 def _problem(problem: Problem) -> tuple[object, ...]:

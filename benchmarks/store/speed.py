@@ -19,7 +19,7 @@ from pathlib import Path
 from fill import FINGERPRINT, KEYS, REFERENCE, default_of
 
 from autotune.db import TrialStore, open_store
-from autotune.distil import deciding, distil
+from autotune.distil import decide, table_of
 from autotune.table import TuningTable, shipped_table
 
 BEST_TARGET_MS, TABLE_TARGET_MS, DISTIL_TARGET_S, DISTIL_TARGET_GIB = 50.0, 10.0, 60.0, 2.0
@@ -30,7 +30,7 @@ def answers(url: str) -> list[str]:
     """Milliseconds of a scenario's best and of a stored table: each scenario in turn, over five rounds."""
     with closing(open_store(url)) as store:
         best = _timed([lambda key=key: store.best(key, fingerprint=FINGERPRINT) for key in KEYS])
-        table = _timed([lambda: store.newest_table(FINGERPRINT)])
+        table = _timed([lambda: store.newest_table(FINGERPRINT, "native")])
     return [
         f"a scenario's best (12 sizes): {_spread(best)}, target {BEST_TARGET_MS:g} ms",
         f"a stored table of 288 rules: {_spread(table)}, target {TABLE_TARGET_MS:g} ms",
@@ -52,10 +52,10 @@ def distillation(url: str) -> list[str]:
 def distilled(store: TrialStore) -> TuningTable:
     """The table of all sessions of the machine."""
     session_ids = [session.session_id for session in store.sessions() if session.fingerprint == FINGERPRINT]
-    return distil(
-        deciding(store.trials_by_problem(session_ids), default=default_of, reference=lambda _: REFERENCE),
+    decided = decide(store.trials_by_problem(session_ids), default=default_of, reference=lambda _: REFERENCE)
+    return table_of(
+        decided.values(),
         defaults=shipped_table("native").defaults,
-        reference=lambda _: REFERENCE,
         fingerprint=FINGERPRINT,
         environment={},
         created_at="2026-01-31T12:00:00Z",

@@ -18,6 +18,7 @@ from postgres_server import NoServer, running_server
 
 from autotune.db import TrialStore, open_store
 
+HELD_S = 3600.0
 NAMED = os.environ.get("AUTOTUNE_TEST_POSTGRES")
 
 pytest.register_assert_rewrite("store_contract")
@@ -94,6 +95,13 @@ def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture(params=list(ENGINES))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TrialStore]:
-    """An empty store on each engine."""
+    """An empty store on each engine, which stores each round by itself."""
     with engine_url(request, tmp_path) as url, closing(open_store(url)) as opened:
+        yield opened
+
+
+@pytest.fixture(params=list(ENGINES))
+def holding_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TrialStore]:
+    """An empty store on each engine, which holds rounds until another verb comes."""
+    with engine_url(request, tmp_path) as url, closing(open_store(url, hold_s=HELD_S)) as opened:
         yield opened

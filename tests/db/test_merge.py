@@ -29,7 +29,9 @@ def other(tmp_path: Path) -> str:
         store.mark_cell(finished.session_id, SMALL, CellState.DONE)
         store.finish_session(finished.session_id)
         store.add_round(running.session_id, [timed(LARGE, DIRECT, 0)])
-        store.add_table(finished.session_id, table_naming(1, 2), "f1", "d1")
+        store.add_table(
+            finished.session_id, table_naming(1, 2), "f1", "d1", backend="native", host_fingerprints=["f1", "h1"]
+        )
     return path
 
 
@@ -102,7 +104,7 @@ def test_an_older_table_does_not_become_the_newest(shared_url: str, other: str) 
     with closing(open_store(shared_url)) as ours:
         session_id = opened(ours).session_id
         ours.add_round(session_id, [timed(SMALL, RING, 0)])
-        ours.add_table(session_id, table_naming(1), "f1", "d-ours")
+        ours.add_table(session_id, table_naming(1), "f1", "d-ours", backend="native")
     assert merge(shared_url, other).tables == 0
     with closing(open_store(shared_url)) as ours:
         newest = ours.newest_table("f1")
@@ -112,8 +114,8 @@ def test_an_older_table_does_not_become_the_newest(shared_url: str, other: str) 
 
 def test_a_table_whose_trials_do_not_come_along_is_left_and_counted(shared_url: str, other: str) -> None:
     with closing(open_store(other)) as theirs:
-        theirs.add_table(None, table_naming(77), "f3", "d3")
-        theirs.add_table(None, '{"schema_version": 99}', "f4", "d4")
+        theirs.add_table(None, table_naming(77), "f3", "d3", backend="native")
+        theirs.add_table(None, '{"schema_version": 99}', "f4", "d4", backend="native")
     done = merge(shared_url, other)
     assert (done.tables, done.tables_left) == (1, 2)
 

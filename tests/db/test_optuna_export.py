@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from wsgiref.util import setup_testing_defaults
 
 import pytest
 from store_contract import DIRECT, KEY, LARGE, NEW, RING, SMALL, TREE, failed, opened, timed
@@ -47,22 +49,60 @@ def filled(store: TrialStore) -> TrialStore:
 
 
 @pytest.fixture
-def studies(filled: TrialStore, tmp_path: Path) -> Iterator[dict[str, optuna.Study]]:
+def counts(filled: TrialStore, tmp_path: Path) -> dict[str, int]:
+    """The trials of each study, which are in the file now."""
+    said: list[str] = []
+    counts = export_to_optuna(filled, tmp_path / "optuna.sqlite", said=said.append)
+    assert list(counts) == said
+    return dict(counts)
+
+
+@pytest.fixture
+def storage(counts: dict[str, int], tmp_path: Path) -> Iterator[optuna.storages.RDBStorage]:
     import optuna
 
-    target = tmp_path / "optuna.sqlite"
-    said: list[str] = []
-    counts = export_to_optuna(filled, target, said=said.append)
-    assert list(counts) == said
-    storage = optuna.storages.RDBStorage(f"sqlite:///{target}")
+    storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'optuna.sqlite'}")
     try:
-        found = {name: optuna.load_study(study_name=name, storage=storage) for name in counts}
-        assert {name: len(study.trials) for name, study in found.items()} == counts
-        assert set(optuna.get_all_study_names(storage)) == set(counts)
-        yield found
+        yield storage
     finally:
         storage.remove_session()
         storage.engine.dispose()
+
+
+@pytest.fixture
+def studies(storage: optuna.storages.RDBStorage, counts: dict[str, int]) -> dict[str, optuna.Study]:
+    import optuna
+
+    found = {name: optuna.load_study(study_name=name, storage=storage) for name in counts}
+    assert {name: len(study.trials) for name, study in found.items()} == counts
+    assert set(optuna.get_all_study_names(storage)) == set(counts)
+    return found
+
+
+def test_the_dashboard_shows_every_study_and_trial(
+    storage: optuna.storages.RDBStorage, studies: dict[str, optuna.Study]
+) -> None:
+    """The dashboard itself, without a socket: what its page asks for."""
+    dashboard = pytest.importorskip("optuna_dashboard", reason="needs optuna-dashboard")
+    app = dashboard.wsgi(storage)
+
+    def asked(path: str) -> dict[str, Any]:  # Any: the tree of JSON
+        environ: dict[str, Any] = {"PATH_INFO": path}
+        setup_testing_defaults(environ)
+        statuses: list[str] = []
+        body = b"".join(app(environ, lambda status, headers, exc_info=None: statuses.append(status)))
+        assert statuses == ["200 OK"]
+        found: dict[str, Any] = json.loads(body)
+        return found
+
+    ids = {study["study_name"]: study["study_id"] for study in asked("/api/studies")["study_summaries"]}
+    assert set(ids) == set(studies)
+    for name, study in studies.items():
+        shown = asked(f"/api/studies/{ids[name]}")
+        assert [trial["state"] for trial in shown["trials"]] == [
+            trial.state.name.capitalize() for trial in study.trials
+        ]
+        assert [trial["number"] for trial in shown["best_trials"]] == [study.best_trial.number]
 
 
 def test_a_study_is_a_scenario_of_a_machine(studies: dict[str, optuna.Study]) -> None:

@@ -26,9 +26,9 @@ def url(shared_url: str) -> str:
             store.add_round(session_id, [timed(LARGE, RING, 0)])
             store.mark_cell(session_id, SMALL, CellState.DONE)
             store.mark_cell(session_id, LARGE, CellState.DONE)
-        store.add_table(forgotten, table_naming(4), "f1", "d0")
-        store.add_table(needed, table_naming(1), "f1", "d1")
-        store.add_table(needed, table_naming(2, backend="torch"), "f1", "d2")
+        store.add_table(forgotten, table_naming(4), "f1", "d0", backend="native", host_fingerprints=["h1"])
+        store.add_table(needed, table_naming(1), "f1", "d1", backend="native")
+        store.add_table(needed, table_naming(2, backend="torch"), "f1", "d2", backend="torch")
     execute(shared_url, f"UPDATE sessions SET created_at = '{YEARS_AGO}' WHERE session_id < 3")
     execute(shared_url, f"UPDATE tables SET created_at = '{YEARS_AGO}'")
     return shared_url

@@ -68,7 +68,8 @@ def fill(store: TrialStore) -> None:
     wrong = RoundResult(problem=LOSSY, config=DIRECT, state=TrialState.WRONG_RESULT, message="1 wrong", wrong=WRONG)
     store.add_round(running.session_id, [wrong])
     store.mark_cell(running.session_id, LOSSY, CellState.FAILED)
-    store.add_table(finished.session_id, '{"schema_version": 1}\n', "f1", "d1")
+    text = '{"schema_version": 1}\n'
+    store.add_table(finished.session_id, text, "f1", "d1", backend="native", host_fingerprints=["h1"])
 
 
 def check(store: TrialStore) -> None:
@@ -88,6 +89,8 @@ def check(store: TrialStore) -> None:
     assert store.done_cells(running.session_id) == {LOSSY: CellState.FAILED}
     (table,) = store.tables()
     assert (table.version, table.session_id, table.table_json) == (1, 1, '{"schema_version": 1}\n')
+    # Since version 4; the text of the older ones does not say.
+    assert (table.backend, store.newest_table("h1", "native")) in [(None, None), ("native", table)]
     # Digests are made as they were: the old trial is found again, and not opened twice.
     store.add_round(running.session_id, [RoundResult(problem=LOSSY, config=DIRECT, sample=STEADY)])
     assert [trial.trial_id for trial in store.trials(problem=LOSSY)] == [wrong.trial_id]
@@ -98,11 +101,13 @@ def check(store: TrialStore) -> None:
 def ddl(connection: sqlalchemy.Connection) -> dict[str, list[str]]:
     """Each table and index as SQLite keeps it, in lines without order: columns, constraints, options."""
     rows = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-    return {
-        name: sorted(line.strip().rstrip(",").replace('"', "") for line in sql.splitlines())
-        for name, sql in rows
-        if name not in ("sqlite_sequence", schema.VERSION_TABLE)
-    }
+    return {name: parts(sql) for name, sql in rows if name not in ("sqlite_sequence", schema.VERSION_TABLE)}
+
+
+def parts(sql: str) -> list[str]:
+    # A column that was added later stands behind the last one, in its line.
+    lines = (line.strip().rstrip(",").replace('"', "") for line in sql.replace(", ", ",\n").splitlines())
+    return sorted(line for line in lines if line)
 
 
 def test_the_migrations_make_what_the_models_say() -> None:
@@ -201,6 +206,21 @@ def test_a_server_of_each_version_is_upgraded_and_read(postgres_url: str, versio
     with closing(open_store(postgres_url)) as store:
         check(store)
     assert status(postgres_url).is_current
+
+
+def test_an_old_table_is_known_by_the_backend_and_the_hosts_that_its_text_names(tmp_path: Path) -> None:
+    path = tmp_path / "trials.sqlite"
+    shutil.copyfile(GOLDEN / "v3.sqlite", path)
+    named = '{"defaults": {"backend": "torch"}, "host_fingerprints": ["f2", "h2", 7]}'
+    odd = ['{"defaults": {"backend": 3}, "host_fingerprints": "h3"}', "[" * 100_000, "[]", '{"defaults": []}', "cut o"]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        statement = "INSERT INTO tables (fingerprint, digest, created_at, table_json) VALUES ('f2', 'd', '2026', ?)"
+        connection.executemany(statement, [(text,) for text in (named, *odd)])
+    with closing(open_store(str(path))) as store:
+        assert [table.backend for table in store.tables()] == [None, "torch", *[None] * len(odd)]
+        torch = store.tables()[1]
+        assert store.newest_table("f2", "torch") == store.newest_table("h2") == torch
+        assert store.newest_table("h3") is None
 
 
 def test_a_file_that_cannot_be_copied_is_not_upgraded(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_counts_what_is_there(shared_url: str) -> None:
         first, _ = opened(store), opened(store)
         store.add_round(first.session_id, [timed(SMALL, RING, 0)])
         store.finish_session(first.session_id)
-        store.add_table(None, "{}", "f1", "d1")
+        store.add_table(None, "{}", "f1", "d1", backend="native")
         newest = store.sessions()[-1].created_at
         shown = store.shown
     found = status(shared_url)
@@ -29,7 +29,15 @@ def test_counts_what_is_there(shared_url: str) -> None:
     assert found.engine.startswith("PostgreSQL " if "://" in shared_url else "SQLite ")
     assert found.engine.split(" ")[1][0].isdigit()
     assert (found.schema_version, found.is_current) == (SCHEMA_VERSION, True)
-    assert found.rows == {"topologies": 1, "sessions": 2, "trials": 1, "samples": 1, "cells": 0, "tables": 1}
+    assert found.rows == {
+        "topologies": 1,
+        "sessions": 2,
+        "trials": 1,
+        "samples": 1,
+        "cells": 0,
+        "tables": 1,
+        "table_hosts": 0,
+    }
     assert found.sessions == {SessionState.RUNNING: 1, SessionState.INTERRUPTED: 0, SessionState.FINISHED: 1}
     assert found.last_session_at == newest
     assert found.size_bytes >= 50_000

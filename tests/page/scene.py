@@ -89,7 +89,7 @@ def make_scene(path: Path, *, name: str = "hosta", command: str = "autotune run 
         )
         store.finish_session(session)
         table = table_of(store, session, mark)
-        store.add_table(session, dump_table(table), mark, table.digest)
+        store.add_table(session, dump_table(table), mark, table.digest, backend="native")
     return Scene(path=path, fingerprint=mark, table=table, topology=found)
 
 

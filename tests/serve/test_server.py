@@ -89,6 +89,8 @@ def test_pages_are_live(url: str, scene: Scene) -> None:
         ("/v1/tables/..%2f..%2fetc%2fpasswd", 404, "not found", ""),
         ("/v1/runs?limit=0", 400, "bad request", "'0' is not a whole number from 1 to 1000"),
         ("/v1/runs?limit=%D9%A3", 400, "bad request", "is not a whole number"),
+        ("/v1/runs?fingerprint=%00", 400, "bad request", "is no fingerprint"),
+        ("/v1/tables/{fingerprint}?backend=%00", 400, "bad request", "cannot be the name of a backend"),
         ("/nothing", 404, "not found", "GET '/nothing'"),
     ],
 )
@@ -169,8 +171,8 @@ def test_each_backend_has_its_own_newest_table_and_clusters_serve_their_hosts(tm
     torch = json.dumps({**document, "fingerprint": host})
     wide = json.dumps({**document, "fingerprint": cluster, "host_fingerprints": ["d" * 16]})
     with scene.store() as store:
-        store.add_table(None, torch, host, document["digest"])
-        store.add_table(None, wide, cluster, document["digest"])
+        store.add_table(None, torch, host, document["digest"], backend="torch")
+        store.add_table(None, wide, cluster, document["digest"], backend="torch", host_fingerprints=["d" * 16, cluster])
     with serving(scene.path) as url:
         native = ask(url, f"/v1/tables/{host}?backend=native").document
         assert native["defaults"]["backend"] == "native"
@@ -189,7 +191,7 @@ def test_a_new_table_is_served_at_once(tmp_path: Path) -> None:
     with serving(scene.path) as url:
         assert ask(url, f"/v1/tables/{scene.fingerprint}").headers["autotune-table-version"] == "1"
         with scene.store() as store:
-            store.add_table(None, dump_table(scene.table), scene.fingerprint, scene.table.digest)
+            store.add_table(None, dump_table(scene.table), scene.fingerprint, scene.table.digest, backend="native")
         assert ask(url, f"/v1/tables/{scene.fingerprint}").headers["autotune-table-version"] == "2"
 
 
