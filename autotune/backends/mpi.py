@@ -25,7 +25,7 @@ from .mpi_knobs import call_of, candidates, sample_words, why_not
 from .mpi_program import KINDS, Kind, Mpi, compiled, find_mpi
 from .mpi_protocol import NoTimes, ProtocolError
 from .mpi_ranks import RankSet, RanksFailed
-from .mpi_sampling import Cell, Outcome, Sampler
+from .mpi_sampling import Outcome, Sampler
 from .pooled import PooledBackend
 
 _STATES = {"wrong": TrialState.WRONG_RESULT, "refused": TrialState.INVALID, "absent": TrialState.INVALID}
@@ -168,7 +168,7 @@ class _Cell:
         return self.message_bytes // self.problem.timed_dtype.itemsize // parts
 
 
-def cell_of(problem: Problem, kind: SampleKind) -> Cell:
+def cell_of(problem: Problem, kind: SampleKind) -> _Cell:
     """A problem as the sampler takes it."""
     return _Cell(problem=problem, kind=kind)
 

@@ -142,8 +142,8 @@ def plan_of_job(plan: Plan, job: Job, *, ranks_given: bool) -> Plan:
 
 
 def _prober(backend: str, job: Job | None) -> str:
-    """What carries the messages that a probe measures: between hosts that of the trials, inside a host ours."""
-    return backend if job is not None and job.several_hosts else "native"
+    """What carries the messages that a probe measures: ours, but between hosts torch, where it carries the trials."""
+    return "native" if backend == "native" or job is None or not job.several_hosts else "torch"
 
 
 def _knowledge(

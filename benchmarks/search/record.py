@@ -44,20 +44,18 @@ ROUNDS = 40
 """Of a half: nine to race and 31 to confirm, which is more than `NORMAL` takes; or 20 to choose the oracle and 20 to
 compare with it."""
 _WITHIN_S = 900.0
+_PROGRAM = (sys.executable, str(Path(__file__).parents[1]), "search")
+"""This command, for the processes on other hosts."""
 
 
-def record(sweep: Sweep, program: list[str]) -> Path:
-    """Measure a sweep and write its file.
-
-    Args:
-        program: this command, for the processes on other hosts.
-    """
+def record(sweep: Sweep) -> Path:
+    """Measure a sweep and write its file."""
     if sweep.n_hosts == 1:
         return _record(sweep, None)
     enter_private()
     network = Network(n_hosts=sweep.n_hosts, rate_mbit=sweep.rate_mbit, prefix=f"at{os.getpid()}")
     with made(network):
-        run_ranks(network, [*program, "record-rank", sweep.name], within_s=_WITHIN_S, capture=False)
+        run_ranks(network, [*_PROGRAM, "record-rank", sweep.name], within_s=_WITHIN_S, capture=False)
     return _path(sweep)
 
 
