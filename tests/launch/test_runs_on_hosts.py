@@ -18,9 +18,10 @@ import pytest
 from launch.on_hosts import Hosts, hosts, rank_of, ranks
 from launch.ranks_by_hand import Ended, alive, children, ended, kill, n_samples, until
 
-pytestmark = pytest.mark.skipif(
+needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="needs torch, on whose store hosts meet: not installed"
 )
+pytestmark = [pytest.mark.slow, needs_torch]
 
 RUN = ("run", "--quick", "--collective", "all_reduce", "--sizes", "4K,64K", "--ranks", "2", "--budget", "3m", "--json")
 SMALL = ("run", "--quick", "--collective", "broadcast", "--sizes", "1K", "--ranks", "2", "--budget", "3m", "--json")
@@ -73,7 +74,6 @@ def assert_lost(rank: Ended, name: str) -> None:
     assert "the same command continues" in remedy
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["killed", "hung"])
 def test_a_rank_on_another_host_is_replaced_and_the_run_goes_on(two: Hosts, tmp_path: Path, how: str) -> None:
     with ranks(two, tmp_path, RUN, AUTOTUNE_TIMEOUT="3s") as started:
@@ -85,7 +85,6 @@ def test_a_rank_on_another_host_is_replaced_and_the_run_goes_on(two: Hosts, tmp_
     assert_done(first, second)
 
 
-@pytest.mark.slow
 def test_a_link_that_is_cut_for_ten_seconds_costs_nothing(two: Hosts, tmp_path: Path) -> None:
     with ranks(two, tmp_path, RUN) as started:
         measuring(tmp_path, started)
@@ -98,7 +97,6 @@ def test_a_link_that_is_cut_for_ten_seconds_costs_nothing(two: Hosts, tmp_path: 
     assert_done(first, second)
 
 
-@pytest.mark.slow
 def test_a_link_that_is_cut_for_good_ends_the_run_and_the_same_command_continues_it(two: Hosts, tmp_path: Path) -> None:
     with ranks(two, tmp_path, RUN) as started:
         measuring(tmp_path, started)
@@ -115,7 +113,6 @@ def test_a_link_that_is_cut_for_good_ends_the_run_and_the_same_command_continues
     assert json.loads(first.out)["resumed"]
 
 
-@pytest.mark.slow
 def test_a_host_that_disappears_is_named(two: Hosts, tmp_path: Path) -> None:
     """Its processes and its interface end at once, and no packet says so."""
     with ranks(two, tmp_path, RUN) as started:
@@ -129,7 +126,6 @@ def test_a_host_that_disappears_is_named(two: Hosts, tmp_path: Path) -> None:
     assert_lost(first, "rank 1 on hostb")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dies", [0, 1])
 def test_an_agent_that_dies_ends_the_run_and_a_restart_continues_it(two: Hosts, tmp_path: Path, dies: int) -> None:
     with ranks(two, tmp_path, RUN) as started:
@@ -159,7 +155,6 @@ for port in map(int, sys.argv[2:]):
 """
 
 
-@pytest.mark.slow
 def test_a_rank_that_is_late_is_waited_for_and_rubbish_on_the_ports_changes_nothing(two: Hosts, tmp_path: Path) -> None:
     """While rank 0 waits, a stranger on the other host talks to whatever listens on rank 0's."""
     with ranks(two, tmp_path, SMALL, leave_out=[1]) as started:
@@ -207,7 +202,6 @@ def test_a_rank_of_another_version_is_an_error_on_all(two: Hosts, tmp_path: Path
         assert "rank 1 on hostb has autotune 99.0, and rank 0 has" in rank.err
 
 
-@pytest.mark.slow
 def test_a_rank_that_never_comes_is_named(two: Hosts, tmp_path: Path) -> None:
     with ranks(two, tmp_path, SMALL, leave_out=[1], AUTOTUNE_TIMEOUT="1s") as started:
         (first,) = ended(started)
@@ -215,7 +209,6 @@ def test_a_rank_that_never_comes_is_named(two: Hosts, tmp_path: Path) -> None:
     assert "rank(s) 1 did not come within 61 s" in first.err
 
 
-@pytest.mark.slow
 def test_hosts_whose_names_are_the_loopbacks_find_each_other(two: Hosts, tmp_path: Path) -> None:
     """Each host's own name is 127.0.1.1 there; torch's gloo would take it."""
     with ranks(two, tmp_path, (*SMALL, "--backend", "torch"), MASTER_ADDR="hosta") as started:
@@ -226,7 +219,6 @@ def test_hosts_whose_names_are_the_loopbacks_find_each_other(two: Hosts, tmp_pat
 SCALING = ("bench", "all_reduce", "--sizes", "1K,256K", "--rounds", "9", "--scaling")
 
 
-@pytest.mark.slow
 def test_scaling_over_hosts_says_time_rates_and_the_share_of_the_slowest_link(tmp_path: Path) -> None:
     with hosts(tmp_path, 2, 1) as made, ranks(made, tmp_path, SCALING) as started:
         first, *others = ended(started)
