@@ -17,14 +17,15 @@ from cli.session import Here
         (["run", "--xyzzy"], ["no such option", "--xyzzy", "try: autotune run --help"]),
         (["run", "--sizes"], ["--sizes", "try: autotune run --help"]),
         (["run", "a.yaml", "b.yaml"], ["b.yaml", "try: autotune run --help"]),
-        (["explain", "all_reduce", "4MiB"], ["missing option '--ranks'", "try: autotune explain --help"]),
-        (["explain", "all_reduce"], ["missing argument", "SIZE", "try: autotune explain --help"]),
+        (["bench"], ["missing argument", "COLLECTIVE", "try: autotune bench --help"]),
         (["export"], ["missing option '--format'", "try: autotune export --help"]),
+        (["explain", "all_reduce"], ["one size and number of ranks", "try: give SIZE and --ranks"]),
+        (["explain", "all_reduce", "4MiB"], ["one size and number of ranks", "try: give SIZE and --ranks"]),
         (["--verbose"], ["no such option", "--verbose"]),
         (["--version=2"], ["--version"]),
     ],
 )
-def test_words_that_typer_refuses(here: Here, words: list[str], says: list[str]) -> None:
+def test_words_that_no_command_takes(here: Here, words: list[str], says: list[str]) -> None:
     here(*words).assert_refused(*says, code=2)
 
 

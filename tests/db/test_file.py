@@ -41,7 +41,7 @@ def filled(path: Path, *, n_rounds: int = 40) -> Path:
         session_id = opened(store).session_id
         for round_ in range(n_rounds):
             store.add_round(session_id, [timed(SMALL, RING, round_)])
-        store.add_table(session_id, "{}" * 20_000, "f1", "d1")
+        store.add_table(session_id, "{}" * 20_000, "f1", "d1", backend="native")
     return path
 
 

@@ -155,7 +155,8 @@ struct Place {
 
 // The words of a program of rank 0 of 2 with one level of one instruction. As it is here, everything is right.
 struct Words {
-  int vertical = 0, scratch = 2, pieces = 3, zero_copy = 0, in_place = 0, shares_input = 0, shares_output = 0;
+  int vertical = 0, scratch = 2, pieces = 3, zero_copy = 0, single_copy = 0, in_place = 0, shares_input = 0,
+      shares_output = 0;
   int lossy = 0, charged = 0;  // 1 + the block
   unsigned destinations = kToOutput | kToOutbox;
   int memory = 2, piece = 1, width = 2, block = 2;
@@ -166,8 +167,8 @@ struct Words {
 
   std::vector<std::int64_t> all() const {
     //                                rank blocks                     sync
-    std::vector<std::int64_t> words{2,        0,        4,            vertical,      scratch, pieces, 1, zero_copy,
-                                    in_place, shares_input, shares_output, lossy};
+    std::vector<std::int64_t> words{2,           0,        4,            vertical,      scratch, pieces, 1, zero_copy,
+                                    single_copy, in_place, shares_input, shares_output, lossy};
     const auto add = [&](std::initializer_list<std::int64_t> more) { words.insert(words.end(), more); };
     add({1, 1});        // a reader
     add({0});           // final waits
@@ -249,6 +250,13 @@ void check_meaning() {
   check_refused(shared, "a store to own memory", [](Words& words) { words.stores[0] = {Space::Output, 0, 2}; });
   check_refused(shared, "a store of nothing", [](Words& words) { words.sources.clear(); });
   check_refused(shared, "a wait for oneself", [](Words& words) { words.waits[0] = 0; });
+  Words read = shared;
+  read.single_copy = 1;
+  read.stores.clear();
+  check_refused(read, "single copy of what is not announced", [](Words& words) { words.zero_copy = 0; });
+  check_refused(read, "single copy in place only", [](Words& words) { words.in_place = 1; });
+  check_refused(read, "a store into a private buffer", [](Words& words) { words.stores = {{Space::PeerOutput, 1, 2}}; });
+  check_refused(read, "a sum without a place", [](Words& words) { words.destinations = kBeforePost; });
 }
 
 }  // namespace

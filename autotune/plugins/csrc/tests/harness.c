@@ -41,8 +41,9 @@ static const char *const kTemplates[] = {"mesh",      "mesh2die",         "mesho
 static HcclTunerFunctionsV1 *hccl;
 static const NcclTunerV5 *nccl;
 
-/* How often this thread has allocated: a decision must not. */
-static _Thread_local long allocations;
+/* How often this thread has allocated: a decision must not. Volatile, since compilers take it that malloc writes to nothing
+   that they can see. */
+static _Thread_local volatile long allocations;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *, size_t),
                                               void (*on_free)(const volatile void *));
