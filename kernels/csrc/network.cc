@@ -15,7 +15,7 @@ constexpr std::uint8_t kKinds = 9;
 
 constexpr std::size_t kProofBytes = 32, kTokenBytes = 8;
 constexpr std::size_t kWords = sizeof(CallRecord::tag) + 11 * sizeof(Word);  // of a record, the tag first
-constexpr std::uint64_t kRecordsBack = kHistory - 4;
+constexpr std::uint64_t kRecordsBack = 12;  // that a packet carries at most
 constexpr auto kFarewell = std::chrono::milliseconds(2000);
 constexpr auto kSpread = std::chrono::milliseconds(1000);
 
@@ -132,6 +132,7 @@ void Network::send(int rank, Packet& packet, const void* data, std::size_t bytes
   const RankLine& line = segment_->line(rank_);
   packet.clock = line.clock.load();
   alignas(8) char header[sizeof(Packet) + kRecordsBack * kWords];
+  static_assert(sizeof header <= Wire::kMostHeaderBytes && kRecordsBack < kHistory);
   std::size_t length = sizeof(Packet);
   if (peer.told_call < call_) {
     const std::uint64_t oldest = std::max(peer.told_call + 1, call_ >= kRecordsBack ? call_ - kRecordsBack + 1 : 1);

@@ -19,7 +19,7 @@ namespace autotune {
 
 class SocketConnection {
  public:
-  static constexpr std::size_t kMostHeaderBytes = 2 << 10;
+  static constexpr std::size_t kMostHeaderBytes = Wire::kMostHeaderBytes;
   static constexpr std::size_t kMostBytes = 256 << 10;  // of a packet's data
   static constexpr std::size_t kReadBytes = 16 << 10;   // of the shared buffer: what is copied of a large packet
 

@@ -16,6 +16,8 @@ namespace autotune {
 
 class Wire {
  public:
+  static constexpr std::size_t kMostHeaderBytes = 2 << 10;  // that every wire carries
+
   class Taker {
    public:
     // A packet begins to arrive: where its data is to be written as it comes, or null to have it with take(). What a room
@@ -57,7 +59,8 @@ class Wire {
   virtual std::vector<std::string> transports(int rank) const = 0;
 
   void deliver_to(Taker* taker) { taker_ = taker; }
-  // Data stays the caller's, unchanged until pending(rank) is 0; the header is copied. Does nothing for lost peers.
+  // Data stays the caller's, unchanged until pending(rank) is 0; the header, of up to kMostHeaderBytes, is copied. Does
+  // nothing for lost peers.
   virtual void send(int rank, const void* header, std::size_t header_bytes, const void* data, std::size_t bytes) = 0;
   // The most data that one packet should have.
   virtual std::size_t most_bytes() const = 0;

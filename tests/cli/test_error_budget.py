@@ -35,7 +35,7 @@ def test_files_that_are_no_data(here: Here, tmp_path: Path) -> None:
 def test_a_run_with_a_budget_keeps_what_codecs_were_off_by(shell: Shell, tmp_path: Path) -> None:
     data = tmp_path / "gradients.npy"
     np.save(data, np.random.default_rng(5).normal(0, 1e-4, 5000).astype(np.float32))
-    words = ["run", "--quick", "--collective", "all_reduce", "--sizes", "16K", "--ranks", "2", "--json"]
+    words = ["run", "--exhaustive", "--collective", "all_reduce", "--sizes", "16K", "--ranks", "2", "--json"]
     done = shell(*words, "--max-error", "0.05", "--data", str(data))
     assert done.code == 0, done.err
     with shell.store() as store:

@@ -116,11 +116,16 @@ def join(fd: int, ranks: Ranks, **settings: object) -> None:
     assert [answer.errors for answer in ranks.ask({0: [step], 1: [step]}, fd=fd)] == [[], []]
 
 
+def allocate_after_exchanges(ranks: Ranks, name: str) -> None:
+    """An array, when exchanges have written to every bank of message lines, so that their pages are there."""
+    both(ranks, *[step for _ in range(8) for step in (allocate("before", 1), free("before"))], allocate(name, 1))
+
+
 def test_too_much_for_the_host_is_refused_before_a_page_is_touched() -> None:
     """The rank that has least room decides, for all of them."""
     with Ranks(2) as ranks, ranks.segment(2) as fd:
         join(fd, ranks, room_bytes=[64 * MIB, 20 * MIB])
-        both(ranks, allocate("first", 1))  # what an exchange takes is taken
+        allocate_after_exchanges(ranks, "first")
         before = resident_bytes(fd)
         answers = both(ranks, allocate("a", 11 * MIB, "uint8"))
         assert_all_say(answers, "2 ranks ask for 22MiB together", "20MiB of memory are left")
@@ -151,7 +156,7 @@ def test_a_group_without_symmetric_memory_says_what_to_set() -> None:
 def test_free_gives_the_pages_back() -> None:
     with Ranks(2) as ranks, ranks.segment(2) as fd:
         join(fd, ranks)
-        both(ranks, allocate("kept", 1))
+        allocate_after_exchanges(ranks, "kept")
         before = resident_bytes(fd)
         both(ranks, allocate("a", 3 * MIB, "uint8"))
         assert resident_bytes(fd) == before + 6 * MIB
