@@ -31,7 +31,8 @@ for name in ("mc2_all_reduce", "MC2DistributedDataParallel", "matmul_all_reduce"
 
 @pytest.mark.parametrize(("how", "words"), [(ABSENT, "torch"), (BROKEN, "libhccl.so")])
 def test_only_what_needs_torch_is_missing_and_says_so(how: str, words: str) -> None:
-    ended = subprocess.run([sys.executable, "-c", how + USED], capture_output=True, text=True, timeout=60, check=False)
+    program = [sys.executable, "-P", "-c", how + USED]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr
     first, *said = ended.stdout.splitlines()
     assert first == "flat"

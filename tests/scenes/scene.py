@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -97,6 +99,8 @@ def main(folder: Path) -> None:
         stack.enter_context(made(network))
         for words in scene.prepare:
             _ip(network, words)
+        if scene.prepare:
+            _settle(network)
         server = stack.enter_context(NoteServer(folder / "notes"))
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -132,6 +136,17 @@ def main(folder: Path) -> None:
 def _ip(network: Network, words: Sequence[str]) -> None:
     named = [network.host(int(word[1:])) if word.startswith("@") else word for word in words]
     subprocess.run(["ip", *named], check=True, timeout=20)
+
+
+def _settle(network: Network) -> None:
+    """Wait until the kernel has noticed what is plugged in; not long, since a cable's end may be down on purpose."""
+    deadline_s = time.monotonic() + 2.0
+    for number in range(network.n_hosts):
+        words = ["ip", "-n", network.host(number), "-o", "link", "show", "up"]
+        while time.monotonic() < deadline_s:
+            told = subprocess.run(words, check=True, timeout=20, stdout=subprocess.PIPE, text=True).stdout
+            if not re.search(r" state (LOWERLAYER)?DOWN ", told):
+                break
 
 
 def _end(ranks: Sequence[subprocess.Popen[bytes]]) -> None:
