@@ -28,6 +28,7 @@ from ..errors import UsageError
 from ..types import DType, ReduceOp
 from .buffers import elements, like, op_of
 from .codecs import FLOAT_TYPES, Codec, CodecKind
+from .residuals import Residuals
 
 if TYPE_CHECKING:
     from . import _native
@@ -42,11 +43,8 @@ class _Entry:
     residual: Array
 
 
-class ErrorFeedback:
+class ErrorFeedback(Residuals[_Entry]):
     """The residuals of one rank. Not thread-safe: a name belongs to one call at a time."""
-
-    def __init__(self) -> None:
-        self._entries: dict[str, _Entry] = {}
 
     def corrected(self, name: str, values: Buffer, dtype: DType | str | None = None) -> Buffer:
         """A new array like `values`: values plus the residual, rounded. What the rounding leaves becomes the residual.
@@ -89,35 +87,13 @@ class ErrorFeedback:
             )
         return entry.residual
 
-    def names(self) -> tuple[str, ...]:
-        """The names that have a residual, in the order of their first calls."""
-        return tuple(self._entries)
-
     def norm(self, name: str) -> float:
         """The Euclidean norm of what is left over of a name, in units of a contribution.
 
         Raises:
             UsageError: the name is unknown.
         """
-        self._check(name)
-        return float(np.linalg.norm(self._entries[name].residual.astype(np.float64)))
-
-    def reset(self, name: str | None = None) -> None:
-        """Forget a name's residual, type and size; with None those of all names.
-
-        Raises:
-            UsageError: the name is unknown.
-        """
-        if name is None:
-            self._entries.clear()
-            return
-        self._check(name)
-        del self._entries[name]
-
-    def _check(self, name: str) -> None:
-        if name not in self._entries:
-            known = ", ".join(map(repr, self._entries)) or "none yet"
-            raise UsageError(f"error feedback has no buffer {name!r}", remedy=f"it knows: {known}")
+        return float(np.linalg.norm(self._known(name).residual.astype(np.float64)))
 
 
 def run_with_feedback(

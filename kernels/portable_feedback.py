@@ -11,15 +11,13 @@ from __future__ import annotations
 import torch
 
 from ..errors import UsageError
+from .residuals import Residuals
 
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
-class TensorFeedback:
+class TensorFeedback(Residuals[tuple[torch.dtype, torch.Tensor]]):
     """The residuals of one rank. Not thread-safe: a name belongs to one call at a time."""
-
-    def __init__(self) -> None:
-        self._entries: dict[str, tuple[torch.dtype, torch.Tensor]] = {}
 
     def corrected(self, name: str, values: torch.Tensor) -> torch.Tensor:
         """A new tensor like `values`: values plus the residual, rounded. What rounding leaves becomes the residual.
@@ -59,10 +57,6 @@ class TensorFeedback:
             )
         return residual
 
-    def names(self) -> tuple[str, ...]:
-        """The names that have a residual, in the order of their first calls."""
-        return tuple(self._entries)
-
     def norm(self, name: str) -> float:
         """The Euclidean norm of what is left over of a name, in units of a contribution.
 
@@ -70,21 +64,3 @@ class TensorFeedback:
             UsageError: the name is unknown.
         """
         return float(torch.linalg.vector_norm(self._known(name)[1]))
-
-    def reset(self, name: str | None = None) -> None:
-        """Forget a name's residual, type and size; with None those of all names.
-
-        Raises:
-            UsageError: the name is unknown.
-        """
-        if name is None:
-            self._entries.clear()
-            return
-        self._known(name)
-        del self._entries[name]
-
-    def _known(self, name: str) -> tuple[torch.dtype, torch.Tensor]:
-        if name not in self._entries:
-            known = ", ".join(map(repr, self._entries)) or "none yet"
-            raise UsageError(f"error feedback has no buffer {name!r}", remedy=f"it knows: {known}")
-        return self._entries[name]

@@ -13,7 +13,7 @@ import importlib.util
 from collections.abc import Sequence
 
 from ..errors import BackendUnavailable, UsageError
-from ..kernels import distinct_names
+from ..kernels import distinct_names, host_numbers
 from ..kernels.calls import layout_of
 from ..kernels.codecs import Codec
 from ..kernels.portable_compiler import plan_of
@@ -22,7 +22,7 @@ from ..kernels.schedules.registry import build, names
 from ..kernels.schedules.wire import codec_legality
 from ..space import CODECS
 from ..table import shipped_table
-from ..types import Collective, Config, Layout, Memory, OpClass, Problem, ReduceOp
+from ..types import Config, Layout, Memory, OpClass, Problem, ReduceOp
 from .launch import Json, PoolFailed, Ranks, StartRanks, start_here
 from .pooled import WATCHDOG_S, PooledBackend
 
@@ -88,8 +88,9 @@ class TorchBackend(PooledBackend):
         parts = key.n_ranks if key.collective.splits_by_rank else 1
         item = problem.timed_dtype.itemsize
         count = problem.message_bytes // item // parts
-        layout = _layout(key.placement)
-        for algorithm in _distinct(key.collective, key.n_ranks, layout):
+        hosts = host_numbers(key.placement)
+        layout = layout_of(key.n_ranks, 0, hosts)
+        for algorithm in distinct_names(key.collective, key.n_ranks, [REFERENCE.algorithm], hosts):
             plan = plan_of(key.collective, algorithm, key.n_ranks, 0, 0, layout, sliced=False)
             whole = cut(plan, count, item, None)
             segments: dict[int, int | None] = {whole.slices: None}
@@ -156,21 +157,7 @@ class TorchBackend(PooledBackend):
         return {"do": "device", "device": self._device}
 
 
-def _layout(placement: Sequence[int]) -> Layout | None:
-    """Ranks of several hosts, in the order of hosts; None on one."""
-    if len(placement) < 2:
-        return None
-    return layout_of(sum(placement), 0, tuple(host for host, size in enumerate(placement) for _ in range(size)))
-
-
-def _distinct(collective: Collective, n_ranks: int, layout: Layout | None) -> tuple[str, ...]:
-    """Legal algorithms, one of those that do the same; besides, those that need several hosts, where there are some."""
-    flat = distinct_names(collective, n_ranks, [REFERENCE.algorithm])
-    every = names(collective, n_ranks, layout) if layout is not None else ()
-    return (*flat, *(name for name in every if name not in names(collective, n_ranks)))
-
-
-def _codecs(problem: Problem, algorithm: str, layout: Layout | None) -> tuple[str, ...]:
+def _codecs(problem: Problem, algorithm: str, layout: Layout) -> tuple[str, ...]:
     """The codecs that a problem with an error budget tries with an algorithm."""
     key = problem.key
     op = ReduceOp.PROD if key.op_class is OpClass.PROD else ReduceOp.SUM

@@ -85,7 +85,7 @@ def test_a_named_interface_that_leads_nowhere_is_an_error_on_all_ranks(play: Pla
     )
 
 
-def test_an_interface_without_an_address_is_not_used(play: Play, tmp_path: Path) -> None:
+def test_an_interface_without_an_address_is_not_used(play: Play, carrier: str, tmp_path: Path) -> None:
     """The ports of a bond, and of a bridge: what they are joined to has the address. Few kernels here know bonds."""
     prepare = []
     for host in range(2):
@@ -97,7 +97,7 @@ def test_an_interface_without_an_address_is_not_used(play: Play, tmp_path: Path)
             *up(host, "bond0", f"198.18.0.{host + 1}/24"),
         ]
     played = play(Scene(per_host=(1, 1), steps=STEPS, prepare=prepare, timeout_s=TIMEOUT_S), tmp_path)
-    if played.errors(0) == ["none", "none"]:
+    if carrier == "sockets" or played.errors(0) == ["none", "none"]:
         assert used(played) == {"bond0"}
     else:  # UCX tries the ports all the same
         assert_errors(played)
@@ -108,7 +108,9 @@ def test_a_bond_is_used(play: Play, tmp_path: Path) -> None:
     prepare = [["-n", "@0", "link", "add", "probe0", "type", "bond"]]
     try:
         play(Scene(per_host=(1, 1), steps=[], prepare=prepare), tmp_path)
-    except AssertionError:
+    except AssertionError as err:
+        if "Unknown device type" not in str(err) and "not supported" not in str(err):
+            raise
         pytest.skip("needs bonds: not in this kernel")
     prepare = []
     for host in range(2):

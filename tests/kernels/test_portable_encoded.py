@@ -97,9 +97,8 @@ def test_no_element_and_one_and_a_block_and_one(ranks: RankPool) -> None:
     run(ranks, listed)
 
 
+@pytest.mark.parametrize("ranks", [4], indirect=True)
 def test_hierarchical_schedules_too(ranks: RankPool) -> None:
-    if ranks.n_ranks != 4:
-        pytest.skip("needs two groups of two: four ranks")
     layout = Layout(order=(2, 0, 3, 1), groups=((0, 2), (1, 3)))
     listed = [
         (Call(collective=collective, algorithm=algorithm, count=999, codec=codec, values="random"), segment)

@@ -110,7 +110,8 @@ def choose(wishes: Wishes, ask: Ask, collective: Collective, ranks: Ranks) -> Co
 
 @lru_cache(maxsize=256)
 def _legal(collective: Collective, ranks: Ranks, *, lossy: bool) -> tuple[str, ...]:
-    """Algorithms that these ranks can run; of them those that may carry a lossy codec."""
+    """Algorithms that these ranks can run; of them those that may carry a lossy codec. With those that do the same as
+    another one (unlike `kernels.lossy_names`), since callers name a family."""
     layout = layout_of(ranks.n_ranks, 0, ranks.host_of)
     found = names(collective, ranks.n_ranks, layout)
     if not lossy:
