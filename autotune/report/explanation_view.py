@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ..kernels.error_bound import ErrorBound
 from ..table import Rule
+from ..table.fields import decision_fields, figure_fields
 from ..types import Fidelity, TrialState
 from ..units import format_bytes, format_us
 from .explanation import Candidate, Explanation
@@ -119,22 +120,10 @@ def _error_fields(explanation: Explanation) -> dict[str, Any] | None:
     }
 
 
-def _rule_fields(rule: Rule) -> dict[str, Any]:
-    return {
-        "from_bytes": rule.from_bytes,
-        "to_bytes": rule.to_bytes,
-        "evidence": rule.evidence.value,
-        "is_default": rule.is_default,
-        "n_rounds": rule.n_rounds,
-        "median_us": rule.median_us,
-        "low_us": rule.low_us,
-        "high_us": rule.high_us,
-        "gain": rule.gain,
-        "gain_low": rule.gain_low,
-        "gain_high": rule.gain_high,
-        "ring_gain": rule.ring_gain,
-        "trial_ids": list(rule.trial_ids),
-    }
+def _rule_fields(rule: Rule) -> dict[str, object]:
+    decided = decision_fields(rule)
+    del decided["config"]  # stands above, as the explanation's
+    return decided | figure_fields(rule)
 
 
 def _candidate_fields(candidate: Candidate) -> dict[str, Any]:

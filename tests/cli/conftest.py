@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli.session import Here, Result, Shell, folders
-
-from autotune.cli.main import main
+from cli.session import Here, Shell, here_in
 
 
 @pytest.fixture
@@ -29,27 +26,10 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
     """Command lines in this process, in the folders of a fresh home."""
-    return _runner(tmp_path, monkeypatch, capsys)
+    return here_in(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture
 def tuned_here(tuned: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
     """Command lines in this process, on the host that was tuned."""
-    return _runner(tuned.home, monkeypatch, capsys)
-
-
-def _runner(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
-    for name in ("AUTOTUNE_TABLE", "AUTOTUNE_DB", "AUTOTUNE_STAGING", "AUTOTUNE_TIMEOUT", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in folders(home).items():
-        monkeypatch.setenv(name, value)
-
-    def run(*words: str) -> Result:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main(words)
-        captured = capsys.readouterr()
-        assert isinstance(end.value.code, int)
-        return Result(code=end.value.code, out=captured.out, err=captured.err)
-
-    return run
+    return here_in(tuned.home, monkeypatch, capsys)

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from autotune.cli.main import main
 from autotune.db import TrialStore, open_store
 from autotune.types import Sample
 
@@ -115,3 +118,21 @@ def folders(home: Path) -> dict[str, str]:
 
 Here = Callable[..., Result]
 """Runs a command line in this process: ``here("show", "--json")``."""
+
+
+def here_in(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+    """Command lines in this process, in the folders of a home."""
+    for name in ("AUTOTUNE_TABLE", "AUTOTUNE_DB", "AUTOTUNE_STAGING", "AUTOTUNE_TIMEOUT", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in folders(home).items():
+        monkeypatch.setenv(name, value)
+
+    def run(*words: str) -> Result:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        captured = capsys.readouterr()
+        assert isinstance(end.value.code, int)
+        return Result(code=end.value.code, out=captured.out, err=captured.err)
+
+    return run
