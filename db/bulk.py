@@ -1,21 +1,44 @@
-"""Samples in bulk, past what SQLAlchemy does for each row: it would take longer than the database. Private to db.
+"""Rows in bulk, past what SQLAlchemy does for each: it would take longer than the database. Private to db.
 
-In:  a transaction, samples of trials. Out: rows. Statements are still made from the models.
+In:  a transaction, samples of trials; trials and marks that may be there already. Out: rows. Statements are made from
+the models.
 
-    SQLite      one statement, executed by the driver for each row
-    PostgreSQL  one statement with an array for each column, as text: a row of its own costs the server a message, and
-                the driver takes longer for a list than for the words of one. None of these words needs quotes.
+    SQLite      a statement that the driver executes for each row
+    PostgreSQL  a statement for all rows, since a row of its own costs the server a message: of trials and marks with
+                one JSON text; of samples with an array for each column, as text, which the driver is given in half the
+                time. None of their words needs quotes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import enum
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 
-from sqlalchemy import ARRAY, BigInteger, Double, Integer, Text, bindparam, cast, func, insert, orm, select
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    BigInteger,
+    Connection,
+    Double,
+    Enum,
+    Executable,
+    Integer,
+    Text,
+    bindparam,
+    cast,
+    column,
+    func,
+    insert,
+    select,
+)
+from sqlalchemy.dialects import postgresql, sqlite
 
 from ..types import Sample
-from .models import SampleRow
+from .models import Base, CellRow, SampleRow, TrialRow
+
+Row = Mapping[str, object]
 
 _TYPES = {
     "trial_id": BigInteger,
@@ -33,7 +56,7 @@ _AT_ONCE = insert(SampleRow).from_select(
 )
 
 
-def insert_samples(db: orm.Session, samples: Iterable[tuple[int, Sample]]) -> None:
+def insert_samples(connection: Connection, samples: Iterable[tuple[int, Sample]]) -> None:
     """Store samples with the ids of their trials.
 
     Raises:
@@ -45,9 +68,54 @@ def insert_samples(db: orm.Session, samples: Iterable[tuple[int, Sample]]) -> No
     ]
     if not rows:
         return
-    connection = db.connection()
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(_ROW_BY_ROW, rows)
     else:
         columns = ("{" + ",".join(map(str, column)) + "}" for column in zip(*rows, strict=True))
         connection.execute(_AT_ONCE, dict(zip(_TYPES, columns, strict=True)))
+
+
+def insert_trials(connection: Connection, rows: Sequence[Row]) -> None:
+    """Store trials; one whose session has the same problem and config already stays as it is."""
+    _execute(connection, _new_trials, rows)
+
+
+def put_cells(connection: Connection, rows: Sequence[Row]) -> None:
+    """Store marks of cells; of one that is marked already, the state becomes this one's."""
+    _execute(connection, _marks, rows)
+
+
+def _execute(
+    connection: Connection, statement: Callable[[str, tuple[str, ...]], Executable], rows: Sequence[Row]
+) -> None:
+    if not rows:
+        return
+    made = statement(connection.dialect.name, tuple(rows[0]))
+    connection.execute(made, rows if connection.dialect.name == "sqlite" else {"rows": json.dumps(rows, default=_word)})
+
+
+@cache
+def _new_trials(dialect: str, names: tuple[str, ...]) -> Executable:
+    known_by = (TrialRow.session_id, TrialRow.problem_digest, TrialRow.config_digest)
+    return _insert(dialect, TrialRow, names).on_conflict_do_nothing(index_elements=known_by)
+
+
+@cache
+def _marks(dialect: str, names: tuple[str, ...]) -> Executable:
+    new = _insert(dialect, CellRow, names)
+    known_by = (CellRow.session_id, CellRow.problem_digest)
+    return new.on_conflict_do_update(index_elements=known_by, set_={"state": new.excluded.state})
+
+
+def _insert(dialect: str, into: type[Base], names: tuple[str, ...]) -> sqlite.Insert | postgresql.Insert:
+    if dialect == "sqlite":
+        return sqlite.insert(into)
+    types = {name: into.__table__.c[name].type for name in names}
+    columns = [column(name, Text() if isinstance(kind, Enum) else kind) for name, kind in types.items()]
+    given = func.json_to_recordset(cast(bindparam("rows", type_=Text), JSON)).table_valued(*columns, name="given")
+    return postgresql.insert(into).from_select(names, select(*given.render_derived(with_types=True).c))
+
+
+def _word(member: object) -> object:
+    assert isinstance(member, enum.Enum), "all else is JSON by itself"
+    return member.value

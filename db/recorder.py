@@ -1,13 +1,13 @@
 """Rounds that wait for each other, so that many share one transaction: group commit. Private to db.
 
-In:  rounds one after the other, and the work of every other verb. Out: the work's result, with all rounds handed over
-before it in the database.
+In:  rounds and marks of cells one after the other, and the work of every other verb. Out: the work's result, with all
+that was handed over before it in the database.
 
-A commit costs as much as storing dozens of rounds, and a quick run measures a round in 10 ms. So rounds are held for at
-most ``hold_s`` after the last time that something was stored: what the death of the process can lose was measured in
-less than that. Nothing runs beside the measuring: the round that is due takes the others along.
+A commit costs as much as storing dozens of rounds, and a quick run measures a round in 10 ms and a cell in 100. So both
+are held for at most ``hold_s`` after the last time that something was stored: what the death of the process can lose
+was measured in less than that. Nothing runs beside the measuring: what comes when it is due takes the others along.
 
-    handed over, not yet due                                  add returns, and the round is held
+    handed over, not yet due                                  the verb returns, and it is held
     due, or a failure, or any other verb, or the end          one transaction: all that is held, then the verb's work
     refused for good (another run, a finished session)        StoreError; what was held is dropped, none of it is stored
     the database cannot be used, or Ctrl-C in the middle      the error; still held: the next verb, or the end, looks
@@ -19,17 +19,17 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
-from sqlalchemy import orm
+from sqlalchemy import Connection, orm
 from sqlalchemy.exc import IntegrityError
 
 from ..errors import StoreError
-from ..types import TrialState
+from ..types import Problem, TrialState
 from .address import ELSEWHERE
-from .records import RoundResult
-from .rounds import TrialKey, go_on, has_round, store_results
+from .records import CellState, RoundResult
+from .rounds import TrialKey, go_on, has_round, mark, store_results
 from .transactions import Transactions
 
 Result = TypeVar("Result")
@@ -37,17 +37,19 @@ Result = TypeVar("Result")
 _TRIALS_REMEMBERED = 65536
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Round:
-    session_id: int
-    results: tuple[RoundResult, ...]
+@dataclass(slots=True)
+class _Held:
+    """Of one session: rounds as they came, and the last mark of each cell."""
+
+    rounds: list[tuple[RoundResult, ...]] = field(default_factory=list)
+    marks: dict[Problem, CellState] = field(default_factory=dict)
 
 
 class Recorder:
-    """The transactions of a store that holds rounds; threads may share it, and then take turns.
+    """The transactions of a store that holds rounds and marks; threads may share it, and then take turns.
 
     Args:
-        hold_s: how long rounds may wait; with 0 each is stored before ``add`` returns.
+        hold_s: how long they may wait; with 0 each is stored before its verb returns.
         clock: seconds that only go forwards.
     """
 
@@ -56,7 +58,7 @@ class Recorder:
         self._hold_s = hold_s
         self._clock = clock
         self._stored_at_s = clock()
-        self._held: list[_Round] = []
+        self._held: dict[int, _Held] = {}
         self._may_be_stored = False  # what is held: an attempt to store it did not see its end
         # Trials never change their id, so a run asks for each once.
         self._known: dict[TrialKey, int] = {}
@@ -70,13 +72,21 @@ class Recorder:
         """Take a round over. A failure is stored at once, so that it is known whatever comes after it.
 
         Raises:
-            StoreError: this round, or one that was held, cannot be stored.
+            StoreError: this round, or what was held, cannot be stored.
         """
         with self._lock:
-            self._held.append(_Round(session_id=session_id, results=tuple(results)))
-            failed = any(result.state is not TrialState.OK for result in results)
-            if failed or self._clock() - self._stored_at_s >= self._hold_s:
-                self.flush()
+            self._of(session_id).rounds.append(tuple(results))
+            self._flush_if_due(at_once=any(result.state is not TrialState.OK for result in results))
+
+    def mark(self, session_id: int, problem: Problem, state: CellState) -> None:
+        """Take a mark over.
+
+        Raises:
+            StoreError: this mark, or what was held, cannot be stored.
+        """
+        with self._lock:
+            self._of(session_id).marks[problem] = state
+            self._flush_if_due()
 
     def flush(self) -> None:
         """Store what is held.
@@ -86,7 +96,8 @@ class Recorder:
         """
         with self._lock:
             if self._held:
-                self.write(lambda _: None)
+                # Without the ORM, which would take longer than the rows.
+                self._storing(lambda store: self._do.append(store))
 
     def read(self, work: Callable[[orm.Session], Result]) -> Result:
         """Store what is held, then do work that sees one state of the store.
@@ -104,25 +115,17 @@ class Recorder:
         Raises:
             StoreError: as ``read``.
         """
+
+        def both(store: Callable[[Connection], None]) -> Result:
+            def in_one(db: orm.Session) -> Result:
+                if self._held:
+                    store(db.connection())
+                return work(db)
+
+            return self._do.write(in_one)
+
         with self._lock:
-            attempts = itertools.count()
-
-            def both(db: orm.Session) -> tuple[dict[TrialKey, int], Result]:
-                lost_one = next(attempts) > 0  # the server may have stored it before the connection broke
-                return self._store(db, looks_first=lost_one or self._may_be_stored), work(db)
-
-            try:
-                stored, result = self._do.write(both)
-            except BaseException:
-                self._may_be_stored = bool(self._held)
-                raise
-            self._held.clear()
-            self._may_be_stored = False
-            self._stored_at_s = self._clock()
-            if len(self._known) > _TRIALS_REMEMBERED:
-                self._known.clear()
-            self._known |= stored  # now that it is committed
-            return result
+            return self._storing(both)
 
     def close(self) -> None:
         """Store what is held, and let go of files and connections.
@@ -136,13 +139,45 @@ class Recorder:
             finally:
                 self._do.close()
 
-    def _store(self, db: orm.Session, *, looks_first: bool) -> dict[TrialKey, int]:
+    def _of(self, session_id: int) -> _Held:
+        return self._held.setdefault(session_id, _Held())
+
+    def _flush_if_due(self, *, at_once: bool = False) -> None:
+        if at_once or self._clock() - self._stored_at_s >= self._hold_s:
+            self.flush()
+
+    def _storing(self, transaction: Callable[[Callable[[Connection], None]], Result]) -> Result:
+        """A transaction that is given what stores the held; they are let go of once it is through."""
+        attempts = itertools.count()
         stored: dict[TrialKey, int] = {}
-        for session_id, rounds in itertools.groupby(self._held, key=lambda held: held.session_id):
-            new = [held.results for held in rounds if not (looks_first and has_round(db, session_id, held.results))]
+
+        def store(connection: Connection) -> None:
+            lost_one = next(attempts) > 0  # the server may have stored it before the connection broke
+            stored.clear()
+            stored.update(self._store(connection, looks_first=lost_one or self._may_be_stored))
+
+        try:
+            result = transaction(store)
+        except BaseException:
+            self._may_be_stored = bool(self._held)
+            raise
+        self._held.clear()
+        self._may_be_stored = False
+        self._stored_at_s = self._clock()
+        if len(self._known) > _TRIALS_REMEMBERED:
+            self._known.clear()
+        self._known |= stored  # now that it is committed
+        return result
+
+    def _store(self, connection: Connection, *, looks_first: bool) -> dict[TrialKey, int]:
+        stored: dict[TrialKey, int] = {}
+        for session_id, held in self._held.items():
+            new = [r for r in held.rounds if not (looks_first and has_round(connection, session_id, r))]
             try:
-                go_on(db, session_id, self.shown)
-                stored |= store_results(db, session_id, list(itertools.chain.from_iterable(new)), self._known)
+                go_on(connection, session_id, self.shown)
+                results = list(itertools.chain.from_iterable(new))
+                stored |= store_results(connection, session_id, results, self._known)
+                mark(connection, session_id, held.marks)
             except IntegrityError as err:
                 self._held.clear()
                 raise StoreError(

@@ -26,7 +26,7 @@ from .records import (
     StoredTable,
     environment_digest,
 )
-from .rounds import go_on, has_trials, mark, no_session, state_of
+from .rounds import no_session, state_of
 from .rows import problem_digest, storable, to_problem, to_session
 from .tables import all_tables, insert_table, known_machines, newest
 
@@ -138,11 +138,7 @@ class SqlStore:
         self._do.flush()
 
     def mark_cell(self, session_id: int, problem: Problem, state: CellState) -> None:
-        def work(db: orm.Session) -> None:
-            go_on(db, session_id, self.shown)
-            mark(db, session_id, problem, state)
-
-        self._do.write(work)
+        self._do.mark(session_id, problem, state)
 
     def done_cells(self, session_id: int) -> dict[Problem, CellState]:
         def work(db: orm.Session) -> dict[Problem, CellState]:
@@ -155,10 +151,8 @@ class SqlStore:
     def trials(self, *, session_id: int | None = None, problem: Problem | None = None) -> list[Trial]:
         def work(db: orm.Session) -> list[Trial]:
             chosen = []
-            if session_id is not None and state_of(db, session_id) is None:
+            if session_id is not None and state_of(db.connection(), session_id) is None:
                 raise no_session(session_id, self.shown)
-            if session_id is not None and problem is not None and not has_trials(db, session_id, problem):
-                return []
             if session_id is not None:
                 chosen.append(TrialRow.session_id == session_id)
             if problem is not None:

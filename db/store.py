@@ -29,13 +29,13 @@ class TrialStore(Protocol):
     Durable: what a verb has written when it returns survives the death of the process (kill -9) at any later moment.
     PostgreSQL also keeps it through a power cut; a SQLite file may then lose the last rounds, but stays whole.
 
-    Held rounds: the one exception, where ``open_store`` was given a ``hold_s``. Then add_round may return before its
-    round is stored. The round is stored, and so acknowledged, by the next verb of any other kind, flush and close
-    included, or by the first add_round that comes ``hold_s`` seconds or more after the last storing; one with a failure
-    is stored at once. A process that dies loses at most the rounds that were handed over within ``hold_s``
-    after the last storing, besides the one in flight, and each is there as a whole or not at all. What is wrong with a
-    held round is raised by the verb that stores it, and the rounds held with it are then dropped; where the database
-    cannot be used, they stay held for the next verb.
+    Held rounds: the one exception, where ``open_store`` was given a ``hold_s``. Then add_round and mark_cell may return
+    before the round or the mark is stored. It is stored, and so acknowledged, by the next verb of any other kind, flush
+    and close included, or by the first of these two that comes ``hold_s`` seconds or more after the last storing; a
+    round with a failure is stored at once. A process that dies loses at most what was handed over within ``hold_s``
+    after the last storing, besides the round in flight; each round is there as a whole or not at all, and no mark
+    without the rounds before it. What is wrong with what is held is raised by the verb that stores it, and all that is
+    held with it is then dropped; where the database cannot be used, it stays held for the next verb.
 
     Threads and processes: threads may share a store, whose verbs then run one after another. Processes open their
     own; a store is not carried over a fork. Writers wait for each other, at most ``wait_s`` of ``open_store``.
@@ -91,7 +91,7 @@ class TrialStore(Protocol):
         """
 
     def flush(self) -> None:
-        """Store the rounds that are held. Afterwards all that were handed over are acknowledged."""
+        """Store what is held. Afterwards all that was handed over is acknowledged."""
 
     def mark_cell(self, session_id: int, problem: Problem, state: CellState) -> None:
         """Say that the session is through with a problem, and how."""
@@ -163,7 +163,8 @@ def open_store(
     Args:
         url_or_path: a file path, ``sqlite:///PATH``, ``sqlite://`` (memory, for tests), or ``postgresql+psycopg://...``.
         wait_s: the longest wait for another process's transaction, and for a server that is away.
-        hold_s: how long rounds may wait to be stored together (see TrialStore); with 0 each is stored by its add_round.
+        hold_s: how long rounds and marks may wait to be stored together (see TrialStore); with 0 each is stored by its
+            own verb.
         clock: seconds that only go forwards; of ``hold_s``.
 
     Raises:

@@ -13,15 +13,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from sqlalchemy import Engine, orm
+from sqlalchemy import Connection, Engine, orm
 from sqlalchemy.exc import DBAPIError
 
 from .engine import for_reading, for_writing
 from .faults import as_store_errors, is_passing
 
 Result = TypeVar("Result")
+Place = TypeVar("Place", orm.Session, Connection)
 
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
@@ -39,7 +41,9 @@ class Transactions:
         self.engine = engine
         self.shown = shown
         # Made once: a round is stored in less time than SQLAlchemy takes for these.
-        self._for_reading, self._for_writing = for_reading(engine), for_writing(engine)
+        writing = for_writing(engine)
+        self._reading, self._writing = orm.sessionmaker(for_reading(engine)).begin, orm.sessionmaker(writing).begin
+        self._appending = writing.begin
         self._wait_s = wait_s
         self._lock = threading.Lock()
 
@@ -49,7 +53,7 @@ class Transactions:
         Raises:
             StoreError: the database refuses, or is out of reach for longer than ``wait_s``.
         """
-        return self._run(self._for_reading, work)
+        return self._run(self._reading, work)
 
     def write(self, work: Callable[[orm.Session], Result]) -> Result:
         """Do work that changes the store, as a whole or not at all.
@@ -57,7 +61,15 @@ class Transactions:
         Raises:
             StoreError: as ``read``.
         """
-        return self._run(self._for_writing, work)
+        return self._run(self._writing, work)
+
+    def append(self, work: Callable[[Connection], Result]) -> Result:
+        """Do work that changes the store, as ``write``, but without the ORM, which takes longer than a few rows.
+
+        Raises:
+            StoreError: as ``read``.
+        """
+        return self._run(self._appending, work)
 
     def shrink(self) -> None:
         """Give the room of deleted rows back to the disk: SQLite keeps it for later rows; a server does so by itself.
@@ -79,14 +91,14 @@ class Transactions:
         with self._lock:
             self.engine.dispose()
 
-    def _run(self, engine: Engine, work: Callable[[orm.Session], Result]) -> Result:
+    def _run(self, begin: Callable[[], AbstractContextManager[Place]], work: Callable[[Place], Result]) -> Result:
         with self._lock, as_store_errors(self.shown):
             deadline = time.monotonic() + self._wait_s
             pause_s = _FIRST_PAUSE_S
             while True:
                 try:
-                    with orm.Session(engine) as db, db.begin():
-                        return work(db)
+                    with begin() as place:
+                        return work(place)
                 except DBAPIError as err:
                     if not is_passing(err) or time.monotonic() + pause_s > deadline:
                         raise

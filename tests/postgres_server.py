@@ -16,7 +16,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -88,41 +88,48 @@ class Server:
 
 
 @contextmanager
-def running_server(*, options: tuple[str, ...] = ()) -> Iterator[Server]:
+def running_server(*, options: tuple[str, ...] = (), keep: Path | None = None) -> Iterator[Server]:
     """A started server; nothing of it is left after the block.
 
     Args:
         options: settings, as ``fsync=on``. Without that, files are not synced: faster, and a power cut is not tested.
+        keep: a folder for its data, which stay there and are found the next time; None for a temporary one.
 
     Raises:
         NoServer: there are no binaries, or they do not run here.
     """
     bin_dir = _binaries()
     # Not below the folder of pytest, which only its user may enter; a socket's path is short, too.
-    with TemporaryDirectory(prefix="autotune-pg-", dir="/tmp") as name:
+    with TemporaryDirectory(prefix="autotune-pg-", dir="/tmp") if keep is None else nullcontext(keep) as name:
         folder = Path(name)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.geteuid() == 0:
             os.chown(folder, NOBODY, NOBODY)
             folder.chmod(0o711)
             if not str(bin_dir).startswith(SYSTEM):
                 bin_dir = _copied(bin_dir, folder / "installed")
-        made = subprocess.run(
-            [str(bin_dir / "initdb"), "-D", str(folder / "data"), *_INITDB],
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            cwd=folder,
-            user=_user(),
-            group=_user(),
-        )
-        if made.returncode != 0:
-            raise NoServer(f"initdb of {bin_dir} failed: {made.stderr.strip()[-300:]}")
+        if not (folder / "data" / "PG_VERSION").exists():
+            _made(bin_dir, folder)
         server = Server(bin_dir, folder, options=options)
         try:
             server.start()
             yield server
         finally:
             server.stop()
+
+
+def _made(bin_dir: Path, folder: Path) -> None:
+    made = subprocess.run(
+        [str(bin_dir / "initdb"), "-D", str(folder / "data"), *_INITDB],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        cwd=folder,
+        user=_user(),
+        group=_user(),
+    )
+    if made.returncode != 0:
+        raise NoServer(f"initdb of {bin_dir} failed: {made.stderr.strip()[-300:]}")
 
 
 def dump(url: str) -> str:
@@ -158,9 +165,10 @@ def _copied(bin_dir: Path, target: Path) -> Path:
     package = bin_dir.parents[1]
     libraries = package.with_name(f"{package.name}.libs")
     if libraries.exists():
-        shutil.copytree(libraries, target / libraries.name)
+        shutil.copytree(libraries, target / libraries.name, dirs_exist_ok=True)
     place = target / package.name / bin_dir.parent.name
-    shutil.copytree(bin_dir.parent, place, symlinks=True)
+    if not place.exists():
+        shutil.copytree(bin_dir.parent, place, symlinks=True)
     return place / bin_dir.name
 
 

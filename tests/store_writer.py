@@ -9,7 +9,8 @@ and of one that is timed, it prints only the sessions' ids, and at the end the l
 refusal of the store is one line on stderr and exit code 1.
 
 One that is holding lets the store hold rounds, by a clock on which a round takes 10 ms. It prints "+" and the number
-when add_round has returned, and the number when a cell of 40 rounds is marked, which acknowledges all before it.
+when add_round has returned, and the number after each 40 rounds, which are a cell that is marked and then flushed:
+that acknowledges all before it.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ def run(store: TrialStore, n_rounds: int, holding: bool) -> None:
             print(f"+{round_}", flush=True)
         if holding and (round_ + 1) % CELL_ROUNDS == 0:
             store.mark_cell(session_id, PROBLEM, CellState.DONE)
+            store.flush()
         if not holding or (round_ + 1) % CELL_ROUNDS == 0:
             print(round_, flush=True)
     if n_rounds < 0:

@@ -21,7 +21,7 @@ from ..measure import NORMAL, Backend, Effort
 from ..types import Phase, Problem, Trial, TrialState
 from .budget import Budget
 from .cell import Cell
-from .knowledge import Knowledge
+from .knowledge import Knowledge, by_cell
 from .outcome import Interrupted, Progress, TuneReport
 from .pricing import unpriced
 from .proposer import ModelProposer, ProposerFor
@@ -126,6 +126,9 @@ class _Run:
         self._store, self._session = store, session
         self._calls, self._progress = calls, progress
         self._states = store.done_cells(session.session_id)
+        # Asked for once: storing a cell takes less time than asking for it would.
+        tried = by_cell(store.trials(session_id=session.session_id))
+        self._tried: dict[Problem, Sequence[Trial]] = {problem: trials for (_, problem), trials in tried.items()}
         self._cells = tuple(dict.fromkeys(problems))
         self._waiting = [cell for cell in self._cells if cell not in self._states]
         self._budget = Budget(budget_s, clock, self._waiting, calls=calls, reserve=_RESERVE if refine else 0.0)
@@ -206,16 +209,17 @@ class _Run:
         try:
             self._states[problem] = cell.run()
         except OutOfTime:
+            self._tried[problem] = cell.trials
             return False
         self._learn(problem, cell)
         return True
 
     def _cell(self, problem: Problem) -> Cell:
-        stored = self._store.trials(session_id=self._session.session_id, problem=problem)
         beside = [verdict.config for verdict in neighbours(problem, self._verdicts.values())]
-        return Cell(problem, self._bench, stored, beside=beside)
+        return Cell(problem, self._bench, self._tried.get(problem, ()), beside=beside)
 
     def _learn(self, problem: Problem, cell: Cell) -> None:
+        self._tried[problem] = cell.trials
         self._knowledge.learn(cell.trials)
         verdict = cell.verdict
         if verdict is not None:

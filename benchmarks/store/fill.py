@@ -12,7 +12,6 @@ import random
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import islice, product
 
 import psycopg
@@ -59,40 +58,27 @@ KEYS = tuple(key_of(collective, n_ranks) for collective, n_ranks in product(COLL
 PROBLEMS = tuple(Problem(key=key, message_bytes=size) for key, size in product(KEYS, SIZES))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filled:
-    """How many rows went in."""
-
-    sessions: int
-    trials: int
-    samples: int
+def sessions_for(n_trials: int) -> int:
+    """How many whole sessions have at least so many trials."""
+    return -(-n_trials // (len(PROBLEMS) * len(CONFIGS)))
 
 
-def fill(url: str, n_trials: int, table_json: str) -> Filled:
+def fill(url: str, n_trials: int, table_json: str) -> None:
     """Make the store, and put in whole sessions until it has at least ``n_trials`` trials."""
     with closing(open_store(url)) as store:
         store.add_topology(FINGERPRINT, "{}")
-    n_sessions = -(-n_trials // (len(PROBLEMS) * len(CONFIGS)))
+    n_sessions = sessions_for(n_trials)
     writer = _postgres if url.startswith("postgresql") else _sqlite
-    n_samples = 0
-
-    def samples() -> Iterator[tuple[object, ...]]:
-        nonlocal n_samples
-        for row in _samples(n_sessions):
-            n_samples += 1
-            yield row
-
     writer(
         url,
         {
             "sessions": iter(_sessions(n_sessions)),
             "trials": _trials(n_sessions),
-            "samples": samples(),
+            "samples": _samples(n_sessions),
             "cells": _cells(n_sessions),
             "tables": iter([(1, FINGERPRINT, n_sessions, "native", "d", _AT, table_json)]),
         },
     )
-    return Filled(sessions=n_sessions, trials=n_sessions * len(PROBLEMS) * len(CONFIGS), samples=n_samples)
 
 
 _COLUMNS = {
@@ -180,5 +166,6 @@ def _postgres(url: str, rows: dict[str, Iterator[tuple[object, ...]]]) -> None:
                         copy.write_row(row)
         for table, column in (("sessions", "session_id"), ("trials", "trial_id"), ("tables", "version")):
             connection.execute(f"SELECT setval('{table}_{column}_seq', (SELECT max({column}) FROM {table}))")
+    # What a server does by itself within minutes of so many new rows.
     with psycopg.connect(plain, autocommit=True) as connection:
-        connection.execute("ANALYZE")
+        connection.execute("VACUUM (ANALYZE)")

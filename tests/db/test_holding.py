@@ -1,4 +1,4 @@
-"""Rounds that are held: what is in the database when, seen by another store as another process would see it."""
+"""Rounds and marks that are held: what is in the database when, as another process would see it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pytest
-from sqlalchemy import orm
+from sqlalchemy import Connection, orm
 from store_contract import KEY, LARGE, NEW, RING, SMALL, TREE, failed, opened, timed
 
 from autotune.db import CellState, TrialStore, open_store
@@ -72,7 +72,6 @@ def test_a_failure_is_stored_at_once_with_all_that_is_held(held: Held) -> None:
     [
         lambda store, number: store.flush(),
         lambda store, number: store.close(),
-        lambda store, number: store.mark_cell(number, SMALL, CellState.DONE),
         lambda store, number: store.finish_session(number),
         lambda store, number: store.interrupt_session(number),
         lambda store, number: store.open_session(NEW),
@@ -102,9 +101,39 @@ def test_every_other_verb_stores_what_is_held(held: Held, verb: Callable[[TrialS
 def test_a_verb_that_refuses_something_else_loses_nothing(held: Held) -> None:
     held.store.add_round(held.session_id, [timed(SMALL, RING, 0)])
     with pytest.raises(StoreError, match="no session 99"):
-        held.store.mark_cell(99, SMALL, CellState.DONE)
+        held.store.done_cells(99)
     held.store.close()
     assert held.stored() == [0]
+
+
+def test_marks_wait_with_the_rounds_and_the_last_of_a_cell_counts(held: Held) -> None:
+    held.store.add_round(held.session_id, [timed(SMALL, RING, 0)])
+    for problem, state in ((SMALL, CellState.FAILED), (LARGE, CellState.DONE), (SMALL, CellState.DONE)):
+        held.store.mark_cell(held.session_id, problem, state)
+    assert held.other.done_cells(held.session_id) == {}
+    held.now[0] = HOLD_S
+    held.store.mark_cell(held.session_id, LARGE, CellState.FAILED)
+    assert held.other.done_cells(held.session_id) == {SMALL: CellState.DONE, LARGE: CellState.FAILED}
+    assert held.stored() == [0]
+
+
+def test_what_is_held_for_a_session_that_is_none_is_refused_as_a_whole_and_dropped(held: Held) -> None:
+    held.store.add_round(held.session_id, [timed(SMALL, RING, 0)])
+    held.store.mark_cell(99, SMALL, CellState.DONE)
+    with pytest.raises(StoreError, match="no session 99"):
+        held.store.flush()
+    held.store.add_round(held.session_id, [timed(SMALL, RING, 1)])
+    held.store.flush()
+    assert held.stored() == [1]
+
+
+def test_a_trial_that_another_store_made_meanwhile_is_gone_on_with(held: Held) -> None:
+    """As where a run continues one that was killed: its trials are there, and this store has not asked for them."""
+    held.other.add_round(held.session_id, [timed(SMALL, RING, 0)])
+    held.store.add_round(held.session_id, [timed(SMALL, TREE, 1), timed(SMALL, RING, 1)])
+    held.store.flush()
+    found = {trial.config: [sample.round for sample in trial.samples] for trial in held.other.trials()}
+    assert found == {RING: [0, 1], TREE: [1]}
 
 
 def test_rounds_that_another_run_has_stored_are_refused_and_dropped(held: Held) -> None:
@@ -125,14 +154,17 @@ class Unlucky:
         self.within, self.again, self.shown = within, again, within.shown
         self.armed = False
 
-    def write(self, work: Callable[[orm.Session], Result]) -> Result:
-        result = self.within.write(work)
+    def append(self, work: Callable[[Connection], Result]) -> Result:
+        result = self.within.append(work)
         if not self.armed:
             return result
         self.armed = False
         if self.again:
-            return self.within.write(work)
+            return self.within.append(work)
         raise KeyboardInterrupt
+
+    def write(self, work: Callable[[orm.Session], Result]) -> Result:
+        return self.within.write(work)
 
     def read(self, work: Callable[[orm.Session], Result]) -> Result:
         return self.within.read(work)
@@ -159,10 +191,10 @@ def test_what_was_stored_unseen_is_not_stored_twice(shared_url: str, again: bool
 
 def test_what_the_database_would_not_take_is_stored_by_a_later_verb(shared_url: str) -> None:
     class Full(Unlucky):
-        def write(self, work: Callable[[orm.Session], Result]) -> Result:
+        def append(self, work: Callable[[Connection], Result]) -> Result:
             if self.armed:
                 raise StoreError("planted: full", remedy="none")
-            return self.within.write(work)
+            return self.within.append(work)
 
     full = Full(opened_transactions(shared_url, wait_s=1.0)[0], again=False)
     recorder = Recorder(full, hold_s=HOLD_S, clock=lambda: 0.0)  # type: ignore[arg-type] # planted

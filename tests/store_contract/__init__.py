@@ -1,7 +1,7 @@
 """What every TrialStore must do, whatever database is under it: one suite for all engines.
 
 A test module subclasses StoreContract and gives a fixture ``store`` that yields an empty TrialStore. It may hold rounds
-or not: what is held is stored by every verb but add_round.
+or not: what is held is stored by every verb but add_round and mark_cell.
 """
 
 from __future__ import annotations

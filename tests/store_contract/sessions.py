@@ -16,7 +16,7 @@ from autotune.db import (
 )
 from autotune.errors import StoreError
 
-from .values import NEW, RING, SMALL, is_recent, opened, stored, timed
+from .values import NEW, RING, SMALL, is_recent, marked, opened, stored, timed
 
 
 class Sessions:
@@ -55,7 +55,7 @@ class Sessions:
         with pytest.raises(StoreError, match="finished"):
             stored(store, session_id, [timed(SMALL, RING, 1)])
         with pytest.raises(StoreError, match="finished"):
-            store.mark_cell(session_id, SMALL, CellState.DONE)
+            marked(store, session_id, SMALL, CellState.DONE)
         assert len(store.trials()[0].samples) == 1
 
     def test_the_newest_unfinished_session_of_the_same_plan_and_machine_is_resumed(self, store: TrialStore) -> None:
@@ -106,7 +106,7 @@ class Sessions:
         "verb",
         [
             lambda store: stored(store, 99, [timed(SMALL, RING, 0)]),
-            lambda store: store.mark_cell(99, SMALL, CellState.DONE),
+            lambda store: marked(store, 99, SMALL, CellState.DONE),
             lambda store: store.done_cells(99),
             lambda store: store.finish_session(99),
             lambda store: store.interrupt_session(99),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from autotune.db import (
+    CellState,
     NewSession,
     RoundResult,
     Session,
@@ -58,6 +59,12 @@ def opened(store: TrialStore, new: NewSession = NEW) -> Session:
 def stored(store: TrialStore, session_id: int, results: Sequence[RoundResult]) -> None:
     """A round, stored also where rounds are held."""
     store.add_round(session_id, results)
+    store.flush()
+
+
+def marked(store: TrialStore, session_id: int, problem: Problem, state: CellState) -> None:
+    """A mark, stored also where marks are held."""
+    store.mark_cell(session_id, problem, state)
     store.flush()
 
 
