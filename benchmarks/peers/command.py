@@ -61,6 +61,10 @@ def options(arguments: Sequence[str]) -> Options:
             parser.error(f"--peers: {peer!r} is not one of: {', '.join(known)}")
     if chosen.most_rounds < 1 or chosen.race <= 0 or (chosen.budget is not None and chosen.budget <= 0):
         parser.error("--most-rounds, --race and --budget are above 0")
+    if chosen.out and chosen.resume:
+        parser.error("--out and --resume exclude each other")
+    if chosen.resume and not chosen.resume.endswith(".csv"):
+        parser.error("--resume: the name of a CSV ends in .csv")
     if chosen.table and chosen.config:
         parser.error("--table and --config exclude each other")
     settings = read()
@@ -84,7 +88,12 @@ def options(arguments: Sequence[str]) -> Options:
         prototypes=Path(chosen.prototypes).resolve() if chosen.prototypes else None,
         table=Selector(load_table(chosen.table)) if chosen.table else None,
         fixed=_config(chosen.config) if chosen.config else None,
-        out=Path(chosen.out) if chosen.out else install.folder(settings.cache_dir) / "results" / stamp,
+        out=Path(chosen.resume).with_suffix("")
+        if chosen.resume
+        else Path(chosen.out)
+        if chosen.out
+        else install.folder(settings.cache_dir) / "results" / stamp,
+        resume=bool(chosen.resume),
         settings=settings,
     )
 
@@ -109,6 +118,7 @@ def _parser(known: Sequence[str]) -> argparse.ArgumentParser:
     add("--prototypes", metavar="FOLDER", help="rows for the prototypes whose sources are there")
     add("--refresh", action="store_true", help="install the peers anew (PIP_* variables reach pip)")
     add("--out", metavar="PREFIX", help="PREFIX.csv and PREFIX.json; default in the cache folder")
+    add("--resume", metavar="CSV", help="go on with that file, or begin it: with --budget, one piece of a long run")
     return parser
 
 
