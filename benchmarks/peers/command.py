@@ -110,8 +110,8 @@ def _parser(known: Sequence[str]) -> argparse.ArgumentParser:
     places = [*(memory.value for memory in Memory), "both"]
     add("--memory", choices=places, default="both", help="where our buffers are, default %(default)s")
     add("--steady", action="store_true", help="the same buffers again and again, instead of fresh inputs")
-    add("--table", metavar="FILE", help="ours runs what this tuned table says; default the best of a short race")
-    add("--config", metavar="ALGORITHM/SEGMENT", help="ours runs this everywhere, such as ring/64KiB")
+    add("--table", metavar="FILE", help="ours runs what this tuned table says; default what a race finds")
+    add("--config", metavar="CONFIG", help="ours runs this everywhere: ring/64KiB, direct/64KiB/outbox=cached")
     add("--race", metavar="SECONDS", type=float, default=ours.RACE_S, help="of a cell at most, default %(default)g")
     add("--budget", metavar="SECONDS", type=float, help="for everything after installation")
     add("--most-rounds", metavar="N", type=int, default=60, help="of a cell, default %(default)s")
@@ -123,5 +123,12 @@ def _parser(known: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _config(text: str) -> Config:
-    algorithm, _, segment = text.partition("/")
-    return Config(algorithm=algorithm, segment_bytes=parse_bytes(segment or "64KiB"))
+    """As `str` writes one; without a segment 64 KiB."""
+    algorithm, *rest = text.split("/")
+    knobs = [word.split("=", 1) for word in rest if "=" in word]
+    segment = next((word for word in rest if "=" not in word), "64KiB")
+    return Config(
+        algorithm=algorithm,
+        segment_bytes=parse_bytes(segment),
+        knobs=tuple(sorted((key, int(value) if value.isdecimal() else value) for key, value in knobs)),
+    )

@@ -232,6 +232,11 @@ def test_words_that_cannot_be_meant(words: list[str], capsys: pytest.CaptureFixt
     assert "error" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("text", ["ring/64KiB", "direct/64KiB/outbox=cached", "flat/1MiB/slices_in_flight=8"])
+def test_a_config_is_read_as_it_is_written(text: str) -> None:
+    assert str(options(["--config", text]).fixed) == text
+
+
 def test_sizes_are_read_strictly() -> None:
     with pytest.raises(UsageError, match="ambiguous"):
         options(["--sizes", "1MB"])
