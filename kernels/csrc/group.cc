@@ -217,6 +217,10 @@ void Group::begin(const Call& call, const Places* places) {
       if (other != rank_ && !remote(other)) await_clock(other, started);
   starts_[call_ % kBanks] = epoch_;
   if (!previous_synchronising_ && network_) [[unlikely]] await_remote_readers(*call.program);
+  if (in_banks_ && !plan.fits_in_line && !banks_touched_ && !call.program->readers.empty()) {
+    banks_touched_ = true;
+    madvise(segment_.bank(rank_, 0), kBanks * kBankBytes, MADV_POPULATE_WRITE);  // as in populate()
+  }
   rotation_ = 0;
   if (plan.slot_bytes >= kRotatedFromBytes && !in_banks_) {
     rotation_ = (call_ >> 1) % std::max<std::size_t>(1, std::min(kRotationBytes, segment_.half_bytes()) / used) * used;

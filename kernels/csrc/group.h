@@ -151,6 +151,7 @@ class Group {
   std::uint64_t starts_[kBanks] = {};  // first waves of the latest calls, by number
   std::uint64_t all_started_ = 0;      // first wave of the latest call that is known to have begun on every rank
   int rotated_calls_ = 0;     // counted up to 3
+  bool banks_touched_ = false;
   bool in_banks_ = false;     // this call's messages lie in a bank, not in a half
   std::size_t rotation_ = 0;  // where this call's messages begin in its half of every outbox, in bytes
   std::vector<std::uint64_t> seen_clock_;  // by rank: the latest clock that was looked at
