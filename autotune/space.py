@@ -22,18 +22,12 @@ ZERO_COPY_SEGMENTS = (256 << 10, 1 << 20, 1 << 30)
 SINGLE_COPY_FROM_BYTES = 32 << 10
 """Private messages from here on are worth a call to the kernel that reads them where they lie."""
 
-STREAMED_SIZES = range(1 << 10, (64 << 20) + 1)
-"""Messages, in bytes, that are worth writing to the outbox past the caches as well; smaller ones travel with their
-word."""
-STREAMED_SEGMENTS = (64 << 10, 256 << 10)
-
 CODECS = ("int8", "int4", "threshold(0.1)", "threshold(0.5)", "threshold(1.0)")
 """What problems with an error budget may try; what it is off by decides then."""
 CODEC_SEGMENTS = (64 << 10, 256 << 10)
 
 _ZERO_COPY = (("exchange", "zero_copy"),)
 _SINGLE_COPY = (("exchange", "single_copy"),)
-_STREAMED = (("outbox", "streamed"),)
 _FLOATS = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.BFLOAT16)
 
 
@@ -45,7 +39,6 @@ def native_candidates(
     single_copy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
     lossy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
     slices: Callable[[Config], int],
-    streamed: Collection[str] = (),
     preferred: Sequence[Config] = (),
     segments: Collection[int] = SEGMENTS,
 ) -> tuple[Config, ...]:
@@ -53,9 +46,9 @@ def native_candidates(
 
     Configs of one algorithm with the same number of slices run the same plan and are one candidate. Its name is the one
     with the largest segment: that one still runs the measured plan for somewhat larger messages, where a smaller
-    segment cuts once more. Where asked, messages of middling size compete with outboxes written past the caches as
-    well; over symmetric memory, so does the exchange without copies, and of larger private messages the one with a
-    single copy.
+    segment cuts once more. Over symmetric memory the exchange without copies competes as well, and of larger private
+    messages the one with a single copy. Whether messages are stored past the caches is no candidate: the executor
+    learns that call by call, since it follows from where the host runs the cores at the moment.
 
     Args:
         names: (collective, n_ranks) -> legal algorithms; no two that do the same.
@@ -63,20 +56,11 @@ def native_candidates(
         single_copy_names: those whose ranks can read each other's private buffers, where the host lets them.
         lossy_names: those that may carry lossy codecs, for problems with an error budget.
         slices: config -> number of slices for this problem.
-        streamed: algorithms that compete with outboxes written past the caches as well. A few stand for all: how
-            messages are stored has little to do with where they go.
         preferred: configs (default, reference) that name their plan instead, the first of several; not those whose
             algorithm is not among the names, or that have a codec or knobs.
     """
     legal = names(problem.key.collective, problem.key.n_ranks)
     grid = [Config(algorithm=algorithm, segment_bytes=s) for algorithm in legal for s in sorted(segments)]
-    if problem.message_bytes in STREAMED_SIZES:
-        grid += [
-            Config(algorithm=algorithm, segment_bytes=s, knobs=_STREAMED)
-            for algorithm in legal
-            if algorithm in streamed
-            for s in STREAMED_SEGMENTS
-        ]
     if problem.key.memory is Memory.SYMMETRIC:
         grid += [
             Config(algorithm=algorithm, segment_bytes=s, knobs=_ZERO_COPY)
@@ -99,7 +83,7 @@ def native_candidates(
     plain = [
         c
         for c in preferred
-        if c.knobs in ((), _ZERO_COPY, _SINGLE_COPY, _STREAMED)
+        if c.knobs in ((), _ZERO_COPY, _SINGLE_COPY)
         and c == Config(algorithm=c.algorithm, segment_bytes=c.segment_bytes, knobs=c.knobs)
     ]
     named: dict[tuple[str, str, tuple[tuple[str, KnobValue], ...], int], Config] = {}

@@ -100,7 +100,7 @@ class Group:
     @property
     def n_ranks(self) -> int: ...
 
-    def prepare(self, program: Program, collective: int, dtype: int, op: int, root: int, algorithm: str, count: int, segment_bytes: int, in_flight: int, stream: bool, stream_outbox: bool, codec: tuple[int, float] | None = None) -> Call:
+    def prepare(self, program: Program, collective: int, dtype: int, op: int, root: int, algorithm: str, count: int, segment_bytes: int, in_flight: int, stream: bool, outbox: int, codec: tuple[int, float] | None = None) -> Call:
         """
         codec: its number and parameter (codec.h), for a program that was made for one.
         """

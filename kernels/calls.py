@@ -27,6 +27,8 @@ OP_NUMBER = {op: number for number, op in enumerate(ReduceOp)}
 
 SLICES_IN_FLIGHT = 4
 STORES = ("cached", "streamed")
+OUTBOXES = (*STORES, "learnt")
+"""How messages are stored; learnt: whichever way has cost less lately, in the order of the native numbers."""
 EXCHANGES = ("staged", "zero_copy", "single_copy")
 """How blocks get from rank to rank: through outboxes; straight between buffers in symmetric memory; or read by the
 receiver from its peers' private buffers, through the kernel."""
@@ -284,7 +286,7 @@ class Calls:
             config.segment_bytes,
             knobs.in_flight,
             knobs.stream,
-            knobs.stream_outbox,
+            OUTBOXES.index(knobs.outbox),
             codec.numbers(),
         )
         if len(self._calls) >= _CALLS_KEPT:
@@ -315,13 +317,14 @@ class Knobs:
     Args:
         in_flight: slices under way at the same time, 1 to 8.
         stream: outputs are written past the caches.
-        stream_outbox: messages are, so that their lines need not be fetched from the caches of peers that read them.
+        outbox: how messages are, one of `OUTBOXES`: past the caches, their lines need not be fetched from the caches of
+            peers that read them.
         exchange: one of `EXCHANGES`.
     """
 
     in_flight: int
     stream: bool
-    stream_outbox: bool
+    outbox: str
     exchange: str
 
     @classmethod
@@ -338,7 +341,7 @@ class Knobs:
             name: _word(name, knobs.pop(name, default), allowed)
             for name, default, allowed in (
                 ("stores", "streamed" if large else "cached", STORES),
-                ("outbox", "cached", STORES),
+                ("outbox", "learnt", OUTBOXES),
                 ("exchange", "staged", EXCHANGES),
             )
         }
@@ -352,7 +355,7 @@ class Knobs:
         return cls(
             in_flight=in_flight,
             stream=words["stores"] == "streamed",
-            stream_outbox=words["outbox"] == "streamed",
+            outbox=words["outbox"],
             exchange=words["exchange"],
         )
 

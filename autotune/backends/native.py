@@ -90,7 +90,6 @@ class NativeBackend(PooledBackend):
             single_copy_names=single_copy,
             lossy_names=lambda collective, n_ranks: lossy_names(collective, n_ranks, hosts),
             slices=cut,
-            streamed=("direct", default.algorithm),
             preferred=[c for c in (default, reference) if c],
         )
 

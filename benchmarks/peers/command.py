@@ -61,6 +61,10 @@ def options(arguments: Sequence[str]) -> Options:
             parser.error(f"--peers: {peer!r} is not one of: {', '.join(known)}")
     if chosen.most_rounds < 1 or chosen.race <= 0 or (chosen.budget is not None and chosen.budget <= 0):
         parser.error("--most-rounds, --race and --budget are above 0")
+    if chosen.out and chosen.resume:
+        parser.error("--out and --resume exclude each other")
+    if chosen.resume and not chosen.resume.endswith(".csv"):
+        parser.error("--resume: the name of a CSV ends in .csv")
     if chosen.table and chosen.config:
         parser.error("--table and --config exclude each other")
     settings = read()
@@ -84,7 +88,12 @@ def options(arguments: Sequence[str]) -> Options:
         prototypes=Path(chosen.prototypes).resolve() if chosen.prototypes else None,
         table=Selector(load_table(chosen.table)) if chosen.table else None,
         fixed=_config(chosen.config) if chosen.config else None,
-        out=Path(chosen.out) if chosen.out else install.folder(settings.cache_dir) / "results" / stamp,
+        out=Path(chosen.resume).with_suffix("")
+        if chosen.resume
+        else Path(chosen.out)
+        if chosen.out
+        else install.folder(settings.cache_dir) / "results" / stamp,
+        resume=bool(chosen.resume),
         settings=settings,
     )
 
@@ -101,17 +110,25 @@ def _parser(known: Sequence[str]) -> argparse.ArgumentParser:
     places = [*(memory.value for memory in Memory), "both"]
     add("--memory", choices=places, default="both", help="where our buffers are, default %(default)s")
     add("--steady", action="store_true", help="the same buffers again and again, instead of fresh inputs")
-    add("--table", metavar="FILE", help="ours runs what this tuned table says; default the best of a short race")
-    add("--config", metavar="ALGORITHM/SEGMENT", help="ours runs this everywhere, such as ring/64KiB")
+    add("--table", metavar="FILE", help="ours runs what this tuned table says; default what a race finds")
+    add("--config", metavar="CONFIG", help="ours runs this everywhere: ring/64KiB, direct/64KiB/outbox=cached")
     add("--race", metavar="SECONDS", type=float, default=ours.RACE_S, help="of a cell at most, default %(default)g")
     add("--budget", metavar="SECONDS", type=float, help="for everything after installation")
     add("--most-rounds", metavar="N", type=int, default=60, help="of a cell, default %(default)s")
     add("--prototypes", metavar="FOLDER", help="rows for the prototypes whose sources are there")
     add("--refresh", action="store_true", help="install the peers anew (PIP_* variables reach pip)")
     add("--out", metavar="PREFIX", help="PREFIX.csv and PREFIX.json; default in the cache folder")
+    add("--resume", metavar="CSV", help="go on with that file, or begin it: with --budget, one piece of a long run")
     return parser
 
 
 def _config(text: str) -> Config:
-    algorithm, _, segment = text.partition("/")
-    return Config(algorithm=algorithm, segment_bytes=parse_bytes(segment or "64KiB"))
+    """As `str` writes one; without a segment 64 KiB."""
+    algorithm, *rest = text.split("/")
+    knobs = [word.split("=", 1) for word in rest if "=" in word]
+    segment = next((word for word in rest if "=" not in word), "64KiB")
+    return Config(
+        algorithm=algorithm,
+        segment_bytes=parse_bytes(segment),
+        knobs=tuple(sorted((key, int(value) if value.isdecimal() else value) for key, value in knobs)),
+    )

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autotune.backends.mpi_sampling import Outcome
 from autotune.backends.native import NativeBackend
 from autotune.errors import BackendUnavailable
 from autotune.runtime.selector import Selector
@@ -25,12 +24,14 @@ from autotune.topology.pairs import pinning_order
 from autotune.topology.probes.linux import collect, parse
 from autotune.types import Config, Memory
 
-from . import floors, install, libraries, lineup, ours, output, prototypes
-from .cells import Cell
+from . import choosing, floors, install, libraries, lineup, ours, output, prototypes
+from .cells import COLLECTIVES, Cell
+from .choosing import Choices
+from .earlier import Earlier, read
 from .judgement import Judgement, Verdict
 from .rounds import CellRecord, Contender, run
 
-RACE_SHARE = 0.3
+RACE_SHARE = 0.5
 """Of the budget: the most that choosing our configs may take."""
 
 
@@ -47,6 +48,7 @@ class Options:
         table: what ours runs; None for `fixed`, or a race.
         fixed: the config that ours runs everywhere.
         out: path without suffix.
+        resume: go on with the samples that are there.
     """
 
     grid: tuple[Cell, ...]
@@ -61,17 +63,17 @@ class Options:
     table: Selector | None
     fixed: Config | None
     out: Path
+    resume: bool
     settings: Settings
 
 
 @dataclass(slots=True)
 class Findings:
-    """What the rank counts have yielded so far; `configs` is for people, by cell and contender."""
+    """What is reported in the end."""
 
     contenders: list[Contender] = field(default_factory=list)
     judgements: list[Judgement] = field(default_factory=list)
-    configs: dict[tuple[Cell, str], str] = field(default_factory=dict)
-    hows: set[str] = field(default_factory=set)
+    choices: Choices = field(default_factory=Choices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,30 +88,41 @@ class Machine:
 
 
 def compare(options: Options) -> bool:
-    """Run it all; whether every cell is won or held and nothing went wrong.
+    """Run it all, or a piece of it; whether every cell is won or held and nothing went wrong.
 
     Raises:
-        AutotuneError: a peer that was named cannot be had, or ours did not run.
+        AutotuneError: a peer that was named cannot be had, ours did not run, or the file cannot be gone on with.
     """
     machine = _prepared(options)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
+    path = Path(f"{options.out}.csv")
+    earlier = read(path) if options.resume else Earlier()
     counts = sorted({cell.n_ranks for cell in options.grid})
+    if options.resume and options.budget_s is not None:  # a piece: starting the ranks of several counts takes too long
+        counts = counts[:1] if not earlier.records else [_least_measured(counts, options.grid, earlier)]
+    begun = bool(earlier.records)
     found = Findings()
     _say(f"ranks are pinned to cores {','.join(map(str, machine.cores))}, in this order, again and again")
     try:
-        with open(f"{options.out}.csv", "w", newline="") as file:
-            samples = output.SampleFile(file)
+        with open(path, "a" if begun else "w", newline="") as file:
+            samples = output.SampleFile(file, begun=begun)
             for at, n_ranks in enumerate(counts):
                 left_s = float("inf") if options.budget_s is None else started + options.budget_s - time.monotonic()
-                _one_count(n_ranks, left_s / (len(counts) - at), machine, options, samples, found)
+                _one_count(n_ranks, left_s / (len(counts) - at), machine, options, samples, earlier, found)
     finally:
-        _summarise(options, machine, found)
+        _report(options, machine, earlier, found)
     faults = [f"{contender.name}: {fault}" for contender in found.contenders for fault in contender.faults]
     for fault in faults:
         print(f"fault: {fault}")
     decided = all(judgement.verdict in (Verdict.WON, Verdict.HELD) for judgement in found.judgements)
-    return bool(found.judgements) and decided and not faults
+    whole = len(found.judgements) >= len(options.grid) * len(options.memories)
+    return whole and decided and not faults
+
+
+def _least_measured(counts: Sequence[int], grid: Sequence[Cell], earlier: Earlier) -> int:
+    """The number of ranks whose cells have had the fewest rounds."""
+    return min(counts, key=lambda n_ranks: (earlier.rounds(cell for cell in grid if cell.n_ranks == n_ranks), n_ranks))
 
 
 def _prepared(options: Options) -> Machine:
@@ -139,83 +152,72 @@ def _prepared(options: Options) -> Machine:
 
 
 def _one_count(
-    n_ranks: int, budget_s: float, machine: Machine, options: Options, samples: output.SampleFile, found: Findings
+    n_ranks: int,
+    budget_s: float,
+    machine: Machine,
+    options: Options,
+    samples: output.SampleFile,
+    earlier: Earlier,
+    found: Findings,
 ) -> None:
+    """Choose, run and add the rounds of one number of ranks to `earlier`."""
     until = time.monotonic() + budget_s
     grid = [cell for cell in options.grid if cell.n_ranks == n_ranks]
-    memories = options.memories
-    own = [lineup.our_contender(n_ranks, machine.cores, options.settings, memory) for memory in memories]
-    field_ = [*own]
-    field_ += [
+    own = [lineup.our_contender(n_ranks, machine.cores, options.settings, memory) for memory in options.memories]
+    peers = [
         lineup.peer_contender(libraries.LIBRARIES[name], home, n_ranks, machine.cores)
         for name, home in machine.homes.items()
     ]
-    records = [CellRecord(cell=cell) for cell in grid]
     throwaway = [lineup.prototype_contender(prototype, n_ranks, machine.cores) for prototype in machine.prototypes]
-    field_ += throwaway
+    bounds = []
     if n_ranks == floors.N_RANKS <= len(machine.cores):
-        floors_here = lineup.floor_contenders(machine.floors_program, machine.cores, memories)
-        _bound(floors_here, records, floors.last_cache_bytes(machine.topology))
-        field_ += floors_here
-    with contextlib.ExitStack() as ending:
-        for contender in field_:
-            ending.callback(contender.close)
-        race_s = min(options.race_s, RACE_SHARE * budget_s / len(grid) / (len(own) + len(throwaway)))
-        for contender in own:
-            _choose(contender, grid, race_s, machine, options, found)
-        for prototype, contender in zip(machine.prototypes, throwaway, strict=True):
-            _choose_for(prototype, contender, records, race_s, found)
-        try:
-            run(records, field_, until=until, most_rounds=options.most_rounds, keep=samples.keep, say=_say)
-        finally:
-            found.contenders += field_
-            found.judgements += [judgement for record in records for judgement in record.judgements(field_)]
-            print(output.tables(records, field_, found.configs), end="\n\n", flush=True)
-
-
-def _choose(
-    contender: Contender, grid: Sequence[Cell], race_s: float, machine: Machine, options: Options, found: Findings
-) -> None:
-    """The config of each cell, before and apart from the rounds that are compared."""
+        bounds = lineup.floor_contenders(machine.floors_program, machine.cores, options.memories)
+    field_ = [*own, *peers, *throwaway, *bounds]
+    for contender in field_:
+        earlier.restore(contender, grid)
+    race_s = min(options.race_s * len(grid) * (len(own) + len(throwaway)), RACE_SHARE * budget_s)
+    if options.resume:  # the others have their race in a later piece
+        waiting = [cell for cell in grid if any(cell not in contender.configs for contender in own)]
+        turn = max(1, int(race_s / options.race_s / (len(own) + len(throwaway))))
+        grid = [cell for cell in grid if cell not in waiting[turn:]]
+        race_s = min(race_s, options.race_s * len(waiting[:turn]) * (len(own) + len(throwaway)))
     settings = options.settings
     backend = NativeBackend(machine.cores, staging_bytes=settings.staging_bytes, timeout_s=settings.timeout_s)
-    for cell in grid:
-        if options.fixed is not None:
-            choice = ours.Choice(config=options.fixed, how="fixed by --config")
-        elif options.table is not None:
-            choice = ours.from_table(options.table, cell, contender.memory)
-        else:
-
-            def sample(config: Config, batch: int, cell: Cell = cell) -> Outcome | None:
-                return contender.sample(cell, batch, ours.config_words(config))
-
-            choice = ours.by_race(backend, cell, contender.memory, sample, seconds=race_s)
-            _say(f"{cell}: {choice.config}, {choice.how}")
-        contender.configs[cell] = ours.config_words(choice.config)
-        found.configs[cell, contender.name] = str(choice.config)
-        found.hows.add(choice.how if "race" not in choice.how else "the best of a short race, before the rounds")
-
-
-def _choose_for(
-    prototype: prototypes.Prototype,
-    contender: Contender,
-    records: Sequence[CellRecord],
-    race_s: float,
-    found: Findings,
-) -> None:
-    """The same race for a prototype, where it has the collective."""
-    for record in records:
-        cell, candidates = record.cell, prototype.candidates(record.cell)
-        if not candidates:
-            record.out[contender.name] = "the prototype has no such collective"
-            continue
-
-        def sample(config: Config, batch: int, cell: Cell = cell) -> Outcome | None:
-            return contender.sample(cell, batch, prototypes.words(config))
-
-        config, _ = ours.race(candidates, sample, until=time.monotonic() + race_s)
-        contender.configs[cell] = prototypes.words(config)
-        found.configs[cell, contender.name] = str(config)
+    with contextlib.ExitStack() as ending:
+        flag = lineup.flag_contender(machine.floors_program, machine.cores)
+        for contender in (*field_, flag):
+            ending.callback(contender.close)
+        share = len(own) / (len(own) + len(throwaway))
+        choosing.choose(
+            own,
+            grid,
+            backend,
+            fixed=options.fixed,
+            table=options.table,
+            seconds=race_s * share,
+            choices=found.choices,
+            say=_say,
+        )
+        choosing.choose_for(machine.prototypes, throwaway, grid, seconds=race_s * (1 - share), choices=found.choices)
+        records = [earlier.record(cell) for cell in grid]
+        for record in records:
+            for contender in throwaway:
+                if record.cell not in contender.configs:
+                    record.out[contender.name] = "the prototype has no such collective"
+        _bound(bounds, records, floors.last_cache_bytes(machine.topology))
+        try:
+            run(
+                records,
+                field_,
+                until=until,
+                most_rounds=options.most_rounds,
+                keep=samples.keep,
+                say=_say,
+                flag=lineup.flag_of(flag, enough_cores=len(machine.cores) >= floors.N_RANKS),
+            )
+        finally:
+            for contender in field_:
+                earlier.contenders[n_ranks, contender.name] = contender
 
 
 def _bound(contenders: Sequence[Contender], records: Sequence[CellRecord], cache_bytes: int) -> None:
@@ -228,15 +230,28 @@ def _bound(contenders: Sequence[Contender], records: Sequence[CellRecord], cache
                 contender.configs[record.cell] = way
 
 
-def _summarise(options: Options, machine: Machine, found: Findings) -> None:
+def _report(options: Options, machine: Machine, earlier: Earlier, found: Findings) -> None:
+    """All tables, those of earlier pieces too."""
+    for n_ranks in sorted({cell.n_ranks for cell in earlier.records}):
+        records = [record for cell, record in earlier.records.items() if cell.n_ranks == n_ranks]
+        records.sort(key=lambda record: (COLLECTIVES.index(record.cell.collective), record.cell.size_bytes))
+        contenders = earlier.known(n_ranks)
+        for contender in contenders:
+            if contender.role == "ours":
+                for cell, words in contender.configs.items():
+                    found.choices.configs.setdefault((cell, contender.name), str(ours.config_of(words)))
+        found.contenders += contenders
+        found.judgements += [judgement for record in records for judgement in record.judgements(contenders)]
+        print(output.tables(records, contenders, found.choices.configs), end="\n\n", flush=True)
     environment: dict[str, object] = {
         "ended": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "kernel": platform.release(),
         "cores": list(machine.cores),
         "budget_s": options.budget_s,
     }
-    output.write_summary(Path(f"{options.out}.json"), found.judgements, found.contenders, found.configs, environment)
-    print(f"our configs: {'; '.join(sorted(found.hows)) or 'none chosen'}")
+    configs = found.choices.configs
+    output.write_summary(Path(f"{options.out}.json"), found.judgements, found.contenders, configs, environment)
+    print(f"our configs: {'; '.join(sorted(found.choices.hows)) or 'as chosen before'}")
     versions = {c.name: f"{c.name}: {c.version} {c.settings}".rstrip() for c in found.contenders if c.version}
     print("\n".join(versions.values()))
     idle = max(((c.idle_cpu_s, c.name) for c in found.contenders), default=(0.0, "nobody"))

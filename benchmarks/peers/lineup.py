@@ -6,15 +6,18 @@ May not touch: samples, judgement.
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from autotune.backends.mpi_ranks import Launch, RankSet
+from autotune.measure import Timing
 from autotune.settings import Settings
-from autotune.types import Memory
+from autotune.types import Collective, Memory
 
 from . import floors, libraries, ours
+from .cells import Cell
 from .prototypes import Prototype
 from .rounds import Contender
 
@@ -80,6 +83,34 @@ def floor_contenders(program: Path, cores: Sequence[int], memories: Sequence[Mem
         )
         for memory in memories
     ]
+
+
+FLAG = Cell(collective=Collective.ALL_REDUCE, n_ranks=floors.N_RANKS, size_bytes=8)
+"""What the flag is sampled as; only its time counts."""
+
+
+def flag_contender(program: Path, cores: Sequence[int]) -> Contender:
+    """A word between the first two cores, at any number of ranks."""
+    launch = floors.launch(program, cores)
+    return Contender(
+        name="flag",
+        role="flag",
+        memory=Memory.SYMMETRIC,
+        settings="",
+        start=lambda: RankSet("flag", floors.N_RANKS, launch),
+        configs={FLAG: "flag"},
+    )
+
+
+def flag_of(contender: Contender, *, enough_cores: bool) -> Callable[[], float | None]:
+    """Samples of it; None where there is one core only."""
+    numbers = itertools.count()
+
+    def sample() -> float | None:
+        outcome = contender.sample(FLAG, next(numbers)) if enough_cores else None
+        return outcome.time_us if isinstance(outcome, Timing) else None
+
+    return sample
 
 
 def words_of(settings: Mapping[str, str]) -> str:

@@ -7,12 +7,14 @@ the JSON that `ours.config_words` writes. broadcast is in place, as in MPI and a
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import os
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,7 +43,8 @@ def main(arguments: Sequence[str]) -> None:
     )
     with group as comm, socket.socket(socket.AF_UNIX) as link, link.makefile("r") as requests:
         link.connect(b"\0" + address.encode())
-        answer = f"hello {rank} {os.getpid()} autotune native, {_native.arithmetic()} arithmetic"
+        build = hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()[:8]
+        answer = f"hello {rank} {os.getpid()} autotune native {build}, {_native.arithmetic()} arithmetic"
         sampler = Sampler(comm, SymmetricBuffers(comm) if memory == "symmetric" else PrivateBuffers())
         while True:
             link.sendall(answer.encode() + b"\n")
@@ -136,12 +139,8 @@ class SymmetricBuffers:
 
 def _config(words: str) -> Config:
     fields = json.loads(words)
-    return Config(
-        algorithm=fields["algorithm"],
-        segment_bytes=fields["segment_bytes"],
-        codec=fields["codec"],
-        knobs=tuple(sorted(fields["knobs"].items())),
-    )
+    knobs = tuple(sorted(fields.pop("knobs").items()))
+    return Config(**fields, knobs=knobs)
 
 
 def _no_selector(*_: object) -> Config:

@@ -36,19 +36,30 @@ COLUMNS = (
     "position",
     "batch_calls",
     "time_us",
+    "flag_us",
 )
 
 
 class SampleFile:
-    """The CSV of every sample, flushed as they come, so that an interrupted run keeps what it has."""
+    """The CSV of every sample, flushed as they come, so that an interrupted run keeps what it has.
 
-    def __init__(self, file: TextIO) -> None:
+    Args:
+        begun: the file has its first line already.
+    """
+
+    def __init__(self, file: TextIO, *, begun: bool = False) -> None:
         self._file = file
         self._rows = csv.writer(file, lineterminator="\n")
-        self._rows.writerow(COLUMNS)
+        if not begun:
+            self._rows.writerow(COLUMNS)
 
-    def keep(self, cell: Cell, contender: Contender, sample: Sample) -> None:
-        """Write one sample."""
+    def keep(self, cell: Cell, contender: Contender, sample: Sample, flag_us: float | None = None) -> None:
+        """Write one sample.
+
+        Args:
+            flag_us: what a word took from one core to another and back just before its round: which state the host
+                was in.
+        """
         self._rows.writerow(
             (
                 cell.collective.value,
@@ -66,6 +77,7 @@ class SampleFile:
                 sample.position,
                 sample.batch_calls,
                 f"{sample.time_us:.5f}",
+                "" if flag_us is None else f"{flag_us:.4f}",
             )
         )
         self._file.flush()

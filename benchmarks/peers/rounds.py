@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from autotune.backends.mpi_ranks import RankSet, RanksFailed
 from autotune.backends.mpi_sampling import Outcome, Sampler
+from autotune.errors import UsageError
 from autotune.measure import MIN_ROUNDS, Timing
 from autotune.types import Memory, Phase, Sample
 
 from .cells import Cell
 from .judgement import Judgement, judge, needs_rounds
 
+HOPELESS = 20.0
+HOPELESS_AFTER = 2
+"""A peer that was so many times slower than the best one in so many rounds of a cell takes no part in the others."""
 PASS_ROUNDS = 3
 """Rounds that an undecided cell gets before the others have their turn again."""
 MOST_STARTS = 3
@@ -35,6 +40,7 @@ class Contender:
         settings: in words, for the record.
         start: starts its ranks; again after they failed.
         configs: what it runs with, where it has a choice.
+        expected_version: what it has to be, to go on where an earlier piece ended; empty for anything.
         faults: what went wrong, for the report.
     """
 
@@ -46,6 +52,7 @@ class Contender:
     configs: dict[Cell, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     version: str = ""
+    expected_version: str = ""
     idle_cpu_s: float = 0.0
     _sampler: Sampler | None = None
     _starts: int = 0
@@ -59,6 +66,11 @@ class Contender:
                 self._starts += 1
                 self._sampler = Sampler(self.start())
                 self.version = self._sampler.ranks.version
+                if self.expected_version not in ("", self.version):
+                    raise UsageError(
+                        f"{self.name} is {self.version!r} now and was {self.expected_version!r} in the file",
+                        remedy="begin another file",
+                    )
             return self._sampler.sample(cell, config or self.configs.get(cell, "-"), batch=batch)
         except RanksFailed as failure:
             self._sampler = None
@@ -79,11 +91,13 @@ class CellRecord:
 
     Args:
         out: contenders that have no such collective or answered wrongly, and leave the cell.
+        hopeless: peers that are too slow to be the best one; what they have stays.
     """
 
     cell: Cell
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     out: dict[str, str] = field(default_factory=dict)
+    hopeless: set[str] = field(default_factory=set)
     n_rounds: int = 0
 
     def judgements(self, contenders: Sequence[Contender]) -> list[Judgement]:
@@ -101,18 +115,33 @@ class CellRecord:
             )
         return [judgement for judgement in made if judgement is not None]
 
+    def give_up(self, contenders: Sequence[Contender]) -> None:
+        """Note the peers that need not run again."""
+        peers = self._samples_of(contenders, "peer")
+        medians = {name: statistics.median(s.time_us for s in samples) for name, samples in peers.items()}
+        for name, samples in peers.items():
+            if len(samples) >= HOPELESS_AFTER and min(s.time_us for s in samples) > HOPELESS * min(medians.values()):
+                self.hopeless.add(name)
+
     def _samples_of(self, contenders: Sequence[Contender], role: str) -> dict[str, list[Sample]]:
         return {c.name: self.samples[c.name] for c in contenders if c.role == role and c.name in self.samples}
 
 
-Keep = Callable[[Cell, Contender, Sample], None]
+Keep = Callable[[Cell, Contender, Sample, float | None], None]
+Flag = Callable[[], float | None]
+"""Microseconds of a word from one core to another and back, or None where nobody knows."""
 
 
-def run_round(record: CellRecord, contenders: Sequence[Contender], keep: Keep) -> None:
+def run_round(record: CellRecord, contenders: Sequence[Contender], keep: Keep, flag: Flag) -> None:
     """One sample of every contender, in random order."""
     number, cell = record.n_rounds, record.cell
-    running = [contender for contender in contenders if contender.name not in record.out]
+    running = [
+        contender
+        for contender in contenders
+        if contender.name not in record.out and contender.name not in record.hopeless
+    ]
     random.Random(f"{cell} round {number}").shuffle(running)
+    flag_us = flag()
     for position, contender in enumerate(running):
         outcome = contender.sample(cell, number)
         if outcome is None:
@@ -132,8 +161,9 @@ def run_round(record: CellRecord, contenders: Sequence[Contender], keep: Keep) -
             time_us=outcome.time_us,
         )
         record.samples.setdefault(contender.name, []).append(sample)
-        keep(cell, contender, sample)
+        keep(cell, contender, sample, flag_us)
     record.n_rounds += 1
+    record.give_up(contenders)
 
 
 def run(
@@ -144,11 +174,13 @@ def run(
     most_rounds: int,
     keep: Keep,
     say: Callable[[str], None],
+    flag: Flag = lambda: None,
 ) -> None:
     """Nine rounds of every cell; then passes over the undecided ones, the least certain first.
 
     Args:
-        until: time.monotonic() at which to stop; at least one round is run of every cell.
+        until: time.monotonic() at which to stop; at least one round is run of every cell that has none.
+        flag: tells the state of the host, once a round.
         most_rounds: of one cell.
     """
     order = list(records)
@@ -156,9 +188,11 @@ def run(
     for number in range(n_rounds):
         random.Random(f"order {number}").shuffle(order)
         for record in order:
+            if record.n_rounds > number:
+                continue  # an earlier piece ran it
             if number and time.monotonic() > until:
                 return
-            run_round(record, contenders, keep)
+            run_round(record, contenders, keep, flag)
         say(f"round {number + 1} of {n_rounds}, {len(records)} cells")
     while True:
         open_cells = [
@@ -174,4 +208,4 @@ def run(
             for _ in range(PASS_ROUNDS):
                 if time.monotonic() > until:
                     return
-                run_round(record, contenders, keep)
+                run_round(record, contenders, keep, flag)

@@ -12,7 +12,7 @@ namespace autotune {
 
 Call Call::make(std::shared_ptr<const Program> program, Collective collective, DType dtype, Op op, int root,
                 const std::string& algorithm, std::size_t count, std::size_t segment_bytes, int max_in_flight,
-                bool stream, bool stream_outbox, std::size_t half_bytes, const std::optional<CodecSpec>& codec) {
+                bool stream, Outbox outbox, std::size_t half_bytes, const std::optional<CodecSpec>& codec) {
   if (codec.has_value() != program->lossy)
     throw BadArgument(std::string("a call ") + (codec ? "with" : "without") + " a codec, of a program made for one " +
                           (codec ? "without" : "with"),
@@ -28,7 +28,7 @@ Call Call::make(std::shared_ptr<const Program> program, Collective collective, D
   call.algorithm = algorithm;
   call.segment_bytes = segment_bytes;
   call.stream = stream;
-  call.stream_outbox = stream_outbox && !call.plan.fits_in_line;
+  call.outbox = call.plan.fits_in_line ? Outbox::Cached : outbox;
   const auto n = static_cast<std::size_t>(program->n_ranks);
   const bool is_root = program->rank == root;
   switch (collective) {
@@ -50,7 +50,7 @@ Call Call::make(std::shared_ptr<const Program> program, Collective collective, D
                    static_cast<std::uint64_t>(max_in_flight | (stream ? 16 : 0)) << 24 |
                    static_cast<std::uint64_t>(program->zero_copy) << 29 |
                    static_cast<std::uint64_t>(program->in_place) << 30 |
-                   static_cast<std::uint64_t>(stream_outbox) << 31 |
+                   static_cast<std::uint64_t>(outbox == Outbox::Streamed) << 31 |
                    static_cast<std::uint64_t>(static_cast<std::uint32_t>(root)) << 32;
   if (codec) {
     call.record[3] = 1 + static_cast<std::uint64_t>(codec->kind);

@@ -16,6 +16,10 @@
 
 namespace autotune {
 
+// How messages are stored: through the caches, past them, or whichever has cost less lately (outbox_stores.h).
+enum class Outbox : std::uint8_t { Cached, Streamed, Learnt };
+inline constexpr int kOutboxes = 3;
+
 struct Call {
   std::shared_ptr<const Program> program;
   Plan plan;
@@ -26,7 +30,7 @@ struct Call {
   std::string algorithm;
   std::uint64_t segment_bytes;
   bool stream;                    // write outputs past the caches
-  bool stream_outbox;             // write messages past the caches
+  Outbox outbox;                  // how messages are written
   std::optional<Codec> codec;     // what messages are encoded by
   std::uint64_t signature;        // 20 bits
   std::uint64_t record[9];        // words of CallRecord between the tag and the places
@@ -35,7 +39,7 @@ struct Call {
   // Throws BadArgument: no outbox holds it, or a codec that cannot carry the type or that the program is not made for.
   static Call make(std::shared_ptr<const Program> program, Collective collective, DType dtype, Op op, int root,
                    const std::string& algorithm, std::size_t count, std::size_t segment_bytes, int max_in_flight,
-                   bool stream, bool stream_outbox, std::size_t half_bytes,
+                   bool stream, Outbox outbox, std::size_t half_bytes,
                    const std::optional<CodecSpec>& codec = std::nullopt);
 };
 

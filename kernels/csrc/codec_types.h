@@ -86,5 +86,17 @@ inline void store_block(char* to, const Bits* block, size_t n) {
   }
 }
 
+inline char* put_word(char* at, uint32_t word) {
+  memcpy(at, &word, sizeof word);
+  return at + sizeof word;
+}
+
+template <class Bits>
+inline char* put_dense(char* at, const Bits* block, size_t n) {
+  at = put_word(at, kDense);
+  store_block(at, block, n);
+  return at + n * sizeof(Bits);
+}
+
 }  // namespace
 }  // namespace autotune

@@ -72,7 +72,7 @@ std::optional<int> Transcoder::execute_block(const Call& call, const Instruction
     if (outbox && !passed_on) value = send(call, op, block, stream, first, length, value, sent);
     if (here && value != here) put(stream, here, value, real * block.item);
   }
-  if (outbox && passed_on) put(call.stream_outbox, outbox, block.source(0), sent = decoders_[0].used());
+  if (outbox && passed_on) put(call.outbox == Outbox::Streamed, outbox, block.source(0), sent = decoders_[0].used());
   return std::nullopt;
 }
 
@@ -93,7 +93,7 @@ const char* Transcoder::send(const Call& call, const Instruction& op, const Bloc
                              std::size_t first, std::size_t length, const char* value, std::size_t& sent) {
   // In own memory first: memcpy is the fastest way into lines that peers have read (level.cc).
   const std::size_t bytes = call.codec->encode(value, length, wire_);
-  put(call.stream_outbox, block.outbox() + sent, wire_, bytes);
+  put(call.outbox == Outbox::Streamed, block.outbox() + sent, wire_, bytes);
   sent += bytes;
   char* const memory = block.memory();
   char* const residual = block.all.residual;

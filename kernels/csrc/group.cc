@@ -55,6 +55,7 @@ Group::Group(int fd, int rank, GroupOptions options)
       check_(options.check),
       arithmetic_(arithmetic()),
       transcoder_(arithmetic_),
+      outbox_stores_(segment_, rank),
       seen_clock_(static_cast<std::size_t>(segment_.n_ranks()), 0),
       sent_pieces_(static_cast<std::size_t>(segment_.n_ranks()), 0),
       received_pieces_(static_cast<std::size_t>(segment_.n_ranks()), 0) {
@@ -121,6 +122,8 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
   wave.half = half;
   wave.bank = bank_of(call_);
   wave.stream = call.stream && input != output;
+  wave.learns = !network_ && !in_banks_ && OutboxStores::learns(call);
+  wave.stream_outbox = wave.learns ? outbox_stores_.begin(call, call_) : call.outbox == Outbox::Streamed;
   std::size_t newest = 0, oldest = 0;             // slices that are under way
   std::size_t row = 0, previous_row = plan.window - 1;  // w and w - 1, modulo the window
   for (std::size_t w = 0; w < plan.waves; w++) {
@@ -159,6 +162,7 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
     if (!program.synchronising) tell_clock_to_writers(program);
     finish_sending();
   }
+  if (wave.learns) outbox_stores_.end();
   if (wave.stream) store_fence();  // the caller may hand the output to another thread
   for (std::int32_t other : program.final_waits) await_clock(other, start + plan.waves);
   previous_start_ = start;
@@ -202,19 +206,23 @@ void Group::begin(const Call& call, const Places* places) {
       compare_with(other);
     }
   }
-  // This half of the outbox was last read in the call before the previous one, this bank of headers kBanks calls ago. A
+  // This half of the outbox was last read in the call before the previous one, this bank kBanks calls ago. A
   // synchronising call has shown that everyone had started it, and so had left all before.
-  const bool in_headers = call.plan.fits_in_line && !network_;
-  const std::uint64_t started = in_headers ? starts_[(call_ + 1) % kBanks] : previous_start_;
+  const Plan& plan = call.plan;
+  const std::size_t used = plan.window * plan.in_flight * plan.slot_bytes;
+  in_banks_ = !network_ && (plan.fits_in_line || used <= kBankBytes);
+  const std::uint64_t started = in_banks_ ? starts_[(call_ + 1) % kBanks] : previous_start_;
   if (all_started_ < started)
     for (int other = 0; other < n_ranks(); other++)
       if (other != rank_ && !remote(other)) await_clock(other, started);
   starts_[call_ % kBanks] = epoch_;
   if (!previous_synchronising_ && network_) [[unlikely]] await_remote_readers(*call.program);
-  const Plan& plan = call.plan;
+  if (in_banks_ && !plan.fits_in_line && !banks_touched_ && !call.program->readers.empty()) {
+    banks_touched_ = true;
+    madvise(segment_.bank(rank_, 0), kBanks * kBankBytes, MADV_POPULATE_WRITE);  // as in populate()
+  }
   rotation_ = 0;
-  if (plan.slot_bytes >= kRotatedFromBytes) {
-    const std::size_t used = plan.window * plan.in_flight * plan.slot_bytes;
+  if (plan.slot_bytes >= kRotatedFromBytes && !in_banks_) {
     rotation_ = (call_ >> 1) % std::max<std::size_t>(1, std::min(kRotationBytes, segment_.half_bytes()) / used) * used;
     populate();
   }
@@ -245,12 +253,13 @@ void Group::populate() {
   }
 }
 
-void Group::await_message(int source, const Header& header, std::uint64_t word) {
-  if (__builtin_expect(header.word.load(std::memory_order_acquire) == word, 1)) return;
+bool Group::await_message(int source, const Header& header, std::uint64_t word) {
+  if (__builtin_expect(header.word.load(std::memory_order_acquire) == word, 1)) return true;
   waiting_.until(
       source, [&] { return header.word.load(std::memory_order_acquire) == word; },
       [&] { compare_with(source); },
       [&] { return describe(rank_, call_) + " waits for rank " + std::to_string(source) + call_counts(); });
+  return false;
 }
 
 void Group::await_clock(int source, std::uint64_t clock) {

@@ -6,7 +6,8 @@
 // Protocol (kernels/README.md has it in full, with the memory-order argument). All ranks step through the same waves;
 // slice s does superstep l in wave l + spacing * s. A message of wave w lies in slot (w mod window, s mod in_flight) of
 // its sender's outbox and is announced by the word (first wave of the call + w) << 20 | chain, where the chain stands for
-// the signatures of this and all earlier calls. Outboxes have two halves, and headers kBanks; calls take turns.
+// the signatures of this and all earlier calls. Outboxes have two halves, headers and places
+// for small messages kBanks; calls take turns.
 #pragma once
 
 #include <atomic>
@@ -22,6 +23,7 @@
 #include "elements.h"
 #include "encoded.h"
 #include "network.h"
+#include "outbox_stores.h"
 #include "program.h"
 #include "reduce.h"
 #include "segment.h"
@@ -96,6 +98,8 @@ class Group {
   void populate();
   void run_level(const Call& call, const Wave& wave, const Buffers& buffers);
   void put(bool stream, char* to, const char* from, std::size_t bytes) const;
+  void execute_counted(const Call& call, const Wave& wave, const Instruction& op, char* memory, char* outbox,
+                       std::size_t elements, int way);
   void execute(const Call& call, const Wave& wave, const Instruction& op, const void* const* sources, char* memory,
                char* outbox, std::size_t elements);
   void execute_encoded(const Call& call, const Instruction& op, const EncodedOperands& operands, bool stream);
@@ -121,8 +125,9 @@ class Group {
   bool only_sent(const Instruction& op, const Program& program) const;
   void tell_clock_to_writers(const Program& program);
   void finish_sending();
-  char* messages(int rank, int half) const { return segment_.outbox(rank, half) + rotation_; }
-  void await_message(int source, const Header& header, std::uint64_t word);
+  char* messages(int rank, const Wave& wave) const;
+  // Whether it was there at the first look.
+  bool await_message(int source, const Header& header, std::uint64_t word);
   void await_clock(int source, std::uint64_t clock);
   void compare_with(int source);
   std::string differences(std::uint64_t number, int source) const;
@@ -136,6 +141,7 @@ class Group {
   const bool check_;
   const Arithmetic& arithmetic_;
   Transcoder transcoder_;
+  OutboxStores outbox_stores_;
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   std::uint64_t call_ = 0;            // number of the current call, from 1
   std::uint64_t chain_ = 0;           // of the signatures of all calls up to the current one; 20 bits
@@ -145,6 +151,8 @@ class Group {
   std::uint64_t starts_[kBanks] = {};  // first waves of the latest calls, by number
   std::uint64_t all_started_ = 0;      // first wave of the latest call that is known to have begun on every rank
   int rotated_calls_ = 0;     // counted up to 3
+  bool banks_touched_ = false;
+  bool in_banks_ = false;     // this call's messages lie in a bank, not in a half
   std::size_t rotation_ = 0;  // where this call's messages begin in its half of every outbox, in bytes
   std::vector<std::uint64_t> seen_clock_;  // by rank: the latest clock that was looked at
   std::vector<const void*> sources_;  // of one instruction

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::size_t kTileBytes = 16 << 10;  // what is combined before it is copied on: fits the first-level cache
 constexpr std::size_t kTakenBackBytes = 2 << 10;
+constexpr std::uint64_t kLinesAhead = 4;
+constexpr int kFromNobody = -1, kSeveralWays = -2;
 alignas(64) thread_local char tile_memory[kTileBytes];
 
 }  // namespace
@@ -23,7 +25,7 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
   const std::size_t item = plan.item;
   const Level& level = *wave.level;
   Header& mine = segment_.headers(rank_, wave.bank)[wave.slot];
-  char* const outbox = plan.fits_in_line ? mine.payload : messages(rank_, wave.half) + wave.slot * plan.slot_bytes;
+  char* const outbox = plan.fits_in_line ? mine.payload : messages(rank_, wave) + wave.slot * plan.slot_bytes;
   if (level.posts && wave.number >= plan.window)
     for (std::int32_t reader : program.readers)
       await_clock(reader, epoch_ + wave.number - plan.window + 2);
@@ -64,6 +66,7 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
                                                      block_start(wave.length, wave.pitch, op.block);
     std::size_t elements = whole;
     bool elsewhere = false;  // an operand lies in another process
+    int way = kFromNobody;   // how the messages that are read were stored
     for (int k = 0; k < op.n_sources; k++) {
       const Source& source = program.sources[static_cast<std::size_t>(op.first_source + k)];
       const void*& at = sources_[static_cast<std::size_t>(k)];
@@ -71,10 +74,13 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
       switch (source.space) {
         case Space::Peer: {
           const Header& theirs = segment_.headers(source.rank, wave.bank)[wave.previous_slot];
-          await_message(source.rank, theirs, wave.previous_word);
+          // A sender that does not wait for this rank is ahead, then; its later lines can come meanwhile.
+          if (await_message(source.rank, theirs, wave.previous_word) && in_banks_ && !program.synchronising)
+            __builtin_prefetch(&segment_.headers(source.rank, bank_of(call_ + kLinesAhead))[wave.previous_slot]);
           const char* message = plan.fits_in_line ? theirs.payload
-                                                  : messages(source.rank, wave.half) + wave.previous_slot * plan.slot_bytes;
+                                                  : messages(source.rank, wave) + wave.previous_slot * plan.slot_bytes;
           at = message + static_cast<std::size_t>(source.index) * wave.piece_bytes;
+          if (wave.learns) way = way == kFromNobody || way == theirs.payload[0] ? theirs.payload[0] : kSeveralWays;
           break;
         }
         case Space::Input:
@@ -146,7 +152,8 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
     } else if (elements && elsewhere) {
       pull(call, wave, op, memory, elements);
     } else if (elements && op.n_sources) {
-      execute(call, wave, op, sources_.data(), memory, piece, elements);
+      if (wave.learns) execute_counted(call, wave, op, memory, piece, elements, way);
+      else execute(call, wave, op, sources_.data(), memory, piece, elements);
     }
     if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave, buffers);
   }
@@ -154,7 +161,12 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
 
 void Group::post(Header& header, const Call& call, const Wave& wave, const Buffers& buffers) {
   // Streaming stores are ordered by nothing else.
-  if (call.stream_outbox || (wave.stream && call.program->zero_copy)) store_fence();
+  if (wave.stream_outbox || (wave.stream && call.program->zero_copy)) {
+    const std::uint64_t start = wave.learns ? OutboxStores::ticks() : 0;
+    store_fence();
+    if (wave.learns) outbox_stores_.stored(OutboxStores::ticks() - start, 0);
+  }
+  if (wave.learns) header.payload[0] = wave.stream_outbox;
   if (call.program->single_copy) {
     const Whereabouts where{buffers.input, buffers.output};
     std::memcpy(header.payload, &where, sizeof where);
@@ -168,8 +180,22 @@ void Group::post(Header& header, const Call& call, const Wave& wave, const Buffe
   if (!wave.last_post || call.plan.slot_bytes > kTakenBackBytes) return;
   prefetch_to_write(&segment_.headers(rank_, bank_of(call_ + 1))[0]);
   if (call.plan.fits_in_line) return;
-  const char* const message = segment_.outbox(rank_, wave.half ^ 1);
+  const char* const message = in_banks_ ? segment_.bank(rank_, bank_of(call_ + 1)) : segment_.outbox(rank_, wave.half ^ 1);
   for (std::size_t at = 0; at < call.plan.slot_bytes; at += 64) prefetch_to_write(message + at);
+}
+
+char* Group::messages(int rank, const Wave& wave) const {
+  return in_banks_ ? segment_.bank(rank, wave.bank) : segment_.outbox(rank, wave.half) + rotation_;
+}
+
+// An instruction that takes a message and makes one says nothing of what either cost.
+void Group::execute_counted(const Call& call, const Wave& wave, const Instruction& op, char* memory, char* outbox,
+                            std::size_t elements, int way) {
+  const std::uint64_t start = OutboxStores::ticks();
+  execute(call, wave, op, sources_.data(), memory, outbox, elements);
+  const std::uint64_t ticks = OutboxStores::ticks() - start;
+  if (outbox && way == kFromNobody) outbox_stores_.stored(ticks, elements * call.plan.item);
+  if (!outbox && way >= 0) outbox_stores_.read(way == 1, ticks, elements * call.plan.item);
 }
 
 void Group::put(bool stream, char* to, const char* from, std::size_t bytes) const {
@@ -185,12 +211,12 @@ void Group::execute(const Call& call, const Wave& wave, const Instruction& op, c
     const char* from = static_cast<const char*>(sources[0]);
     if (!memory || !outbox) {
       if (memory && memory != from) put(stream, memory, from, bytes);
-      if (outbox) put(call.stream_outbox, outbox, from, bytes);
+      if (outbox) put(wave.stream_outbox, outbox, from, bytes);
       return;
     }
     for (std::size_t at = 0; at < bytes; at += kTileBytes) {
       const std::size_t length = std::min(kTileBytes, bytes - at);
-      put(call.stream_outbox, outbox + at, from + at, length);
+      put(wave.stream_outbox, outbox + at, from + at, length);
       put(stream, memory + at, from + at, length);
     }
     return;
@@ -210,7 +236,7 @@ void Group::execute(const Call& call, const Wave& wave, const Instruction& op, c
     char* const tile = memory && !stream ? memory + at : tile_memory;
     reduce(tile, sources, op.n_sources, first, length, divisor);
     if (stream) put(true, memory + at, tile, length_bytes);
-    if (outbox) put(call.stream_outbox, outbox + at, tile, length_bytes);
+    if (outbox) put(wave.stream_outbox, outbox + at, tile, length_bytes);
   }
 }
 

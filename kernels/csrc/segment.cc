@@ -18,7 +18,7 @@ namespace autotune {
 namespace {
 
 struct Offsets {
-  std::size_t lines, headers, outboxes, channels, heaps, total;
+  std::size_t lines, headers, banks, outboxes, channels, heaps, total;
 };
 
 constexpr std::size_t kHeapAlignment = 2 << 20;  // of a large page
@@ -29,7 +29,8 @@ Offsets offsets(std::size_t n, std::size_t half_bytes, std::size_t heap_bytes) {
   Offsets at{};
   at.lines = page_aligned(sizeof(GroupHeader));
   at.headers = at.lines + page_aligned(n * sizeof(RankLine));
-  at.outboxes = at.headers + page_aligned(n * kBanks * kSlots * sizeof(Header));
+  at.banks = at.headers + page_aligned(n * kBanks * kBankLines * sizeof(Header));
+  at.outboxes = at.banks + n * kBanks * kBankBytes;
   at.channels = at.outboxes + n * 2 * half_bytes;
   at.heaps = (at.channels + n * n * sizeof(Channel) + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
   at.total = at.heaps + (heap_bytes ? n * (heap_bytes + kHeapSkew) : 0);
@@ -127,6 +128,7 @@ Segment::Segment(int fd, const std::vector<bool>& remote) {
   base_ = static_cast<char*>(base);
   lines_at_ = at.lines;
   headers_at_ = at.headers;
+  banks_at_ = at.banks;
   outboxes_at_ = at.outboxes;
   channels_at_ = at.channels;
   bases_.assign(n, base_);

@@ -2,7 +2,8 @@
 //
 // In: a file descriptor and a rank. Out: typed views. The only file that says where things lie; it waits for nobody.
 //
-//   GroupHeader | RankLine[n] | Header[n][kBanks][kSlots] | outbox[n][2][half_bytes] | Channel[n][n] | heap[n][heap_bytes]
+//   GroupHeader | RankLine[n] | Header[n][kBanks][kBankLines] | bank[n][kBanks][kBankBytes] | outbox[n][2][half_bytes] |
+//   Channel[n][n] | heap[n][heap_bytes]
 //
 // The heaps are symmetric memory: what ranks allocate together lies at the same offset in each, and every rank reads and
 // writes all of them. They are mapped when the first buffer is allocated. The segment is a sealed memfd: it needs no
@@ -22,13 +23,16 @@
 namespace autotune {
 
 inline constexpr std::uint64_t kMagic = 0x6175746F74756E65;  // "autotune"
-inline constexpr std::uint32_t kLayoutVersion = 4;
+inline constexpr std::uint32_t kLayoutVersion = 5;
 inline constexpr int kSlots = 32;          // message slots of one call
-inline constexpr int kBanks = 8;           // calls whose slots are apart
+inline constexpr int kBanks = 32;          // calls whose lines and small messages are apart
+inline constexpr int kBankLines = kSlots + 2;  // from bank to bank: at a power of two all would share two sets of a cache
+inline constexpr std::size_t kBankBytes = 8 << 10;  // what a call's messages may fill in its bank
 inline constexpr int kInlineBytes = 56;    // payload that fits into the cache line of its word
-inline constexpr int kHistory = 32;        // calls that a rank's line remembers
+inline constexpr int kHistory = 64;        // calls that a rank's line remembers
 inline constexpr int kChannelSlots = 4;    // pieces in flight from one rank to another in send/recv
 inline constexpr std::size_t kChannelPieceBytes = 64 << 10;
+inline constexpr int kCostClasses = 16;    // sizes of messages, each twice the one before, whose costs are told apart
 inline constexpr int kMaxRanks = 1024;
 // Heaps lie a power of two apart and a bit: at 2^30 exactly, reading one rank's buffer and writing the same place of
 // another's was 9 times slower on a Zen 4 (the first-level cache predicts its way from a hash of the address).
@@ -73,6 +77,8 @@ struct alignas(128) RankLine {
   Word probe;   // address of a word in its process that the others try to read
   Word probed;  // 0 until it has tried theirs; then 1, or (rank + 1) << 32 | errno of one that it cannot read
   char pad1[96];
+  // Ticks for 64 KiB of others' messages, by size, and by whether they were stored past the caches; 0: not known.
+  alignas(128) std::atomic<std::uint32_t> read_costs[kCostClasses][2];
   CallRecord history[kHistory];
 };
 
@@ -125,7 +131,10 @@ class Segment {
   GroupHeader& group() const { return *reinterpret_cast<GroupHeader*>(base_); }
   RankLine& line(int rank) const { return reinterpret_cast<RankLine*>(base_of(rank) + lines_at_)[rank]; }
   Header* headers(int rank, int bank) const {
-    return reinterpret_cast<Header*>(base_of(rank) + headers_at_) + (rank * kBanks + bank) * kSlots;
+    return reinterpret_cast<Header*>(base_of(rank) + headers_at_) + (rank * kBanks + bank) * kBankLines;
+  }
+  char* bank(int rank, int bank) const {
+    return base_of(rank) + banks_at_ + static_cast<std::size_t>(rank * kBanks + bank) * kBankBytes;
   }
   char* outbox(int rank, int half) const {
     return base_of(rank) + outboxes_at_ + static_cast<std::size_t>(rank * 2 + half) * half_bytes_;
@@ -153,7 +162,7 @@ class Segment {
   std::size_t heap_bytes_;
   char* heaps_ = nullptr;
   std::size_t half_bytes_;
-  std::size_t lines_at_, headers_at_, outboxes_at_, channels_at_;
+  std::size_t lines_at_, headers_at_, banks_at_, outboxes_at_, channels_at_;
   char* mirror_ = nullptr;
   std::vector<char*> bases_;  // by rank: where the segment that has its part begins
 };

@@ -41,6 +41,14 @@ CALLS = {
         count=LIMIT + 61,
         exchange="single_copy",
     ),
+    "all_reduce without copies": Call(
+        collective=Collective.ALL_REDUCE,
+        algorithm="direct",
+        dtype=DType.UINT8,
+        count=LIMIT + 61,
+        exchange="zero_copy",
+        symmetric=True,
+    ),
     "broadcast by single copy": Call(
         collective=Collective.BROADCAST, algorithm="flat", dtype=DType.UINT8, count=LIMIT + 3, exchange="single_copy"
     ),
@@ -54,14 +62,14 @@ CALLS = {
     "name", ["broadcast", *(pytest.param(name, marks=pytest.mark.slow) for name in CALLS if name != "broadcast")]
 )
 def test_beyond_two_to_the_31(name: str) -> None:
-    call = replace(CALLS[name], segment_bytes=4 << 30 if CALLS[name].exchange == "single_copy" else 1 << 20)
+    call = replace(CALLS[name], segment_bytes=1 << 20 if CALLS[name].exchange == "staged" else 4 << 30)
     per_rank = call.count * call.dtype.itemsize * (3 if call.collective.splits_by_rank else 2)
     needed = 2 * per_rank + (1 << 30)
     if (available := _available_bytes()) < needed:
         pytest.skip(f"needs {needed >> 20} MiB of memory, {available >> 20} MiB are available")
     step = {"do": "large", "group": "g", "call": call.to_json()}
     with Ranks(2) as ranks:
-        ranks.join(timeout_s=60.0)
+        ranks.join(timeout_s=60.0, symmetric_bytes=per_rank + (1 << 20))
         for answer in ranks.ask({0: [step], 1: [step]}, within_s=200.0):
             assert answer.errors == []
             assert set(answer.results[0]["wrong"]) == {-1}

@@ -66,6 +66,7 @@ def _every_call(n: int) -> Iterator[Call]:
                 root = n - 1 if collective.has_root else 0
                 yield call(collective, algorithm, n, cut, root=root)
                 yield replace(call(collective, algorithm, n, cut, root=root), in_line=True)
+                yield replace(call(collective, algorithm, n, cut, root=root), small=True)
                 for in_place in (False, True):
                     for exchange in (zero_copy, single_copy):
                         try:
@@ -113,6 +114,7 @@ def test_worst_executions_of_different_calls(n: int) -> None:
 WAVES = call(Collective.BROADCAST, "ring", 2, CUTS[2])
 ONCE = call(Collective.BROADCAST, "tree", 3)
 LINES = replace(ONCE, in_line=True)
+SMALL = replace(ONCE, small=True)
 PUSH = zero_copy(Collective.ALL_REDUCE, "ring", 2)
 PULL = zero_copy(Collective.ALL_GATHER, "ring", 2)
 READS = single_copy(Collective.ALL_GATHER, "ring", 2)
@@ -134,6 +136,8 @@ WEAKENED = {
     "no wait at the end, where private buffers are read": (READS, Rules(ORDERS, frozenset({"final"}))),
     "no wait for the line after calls that do not synchronise": (LINES, Rules(ORDERS, frozenset({"half"}))),
     "line written a call too early": (LINES, Rules(ORDERS, bank_lead=1)),
+    "no wait for the bank after calls that do not synchronise": (SMALL, Rules(ORDERS, frozenset({"half"}))),
+    "bank written a call too early": (SMALL, Rules(ORDERS, bank_lead=1)),
     "no wait at the end": (PULL, Rules(ORDERS, frozenset({"final"}))),
     "no wait of the program before a push": (PUSH, Rules(ORDERS, frozenset({"program"}))),
 }

@@ -51,6 +51,7 @@ class Call:
         most_in_flight: the knob `slices_in_flight`.
         in_place: whether private buffers are, on all ranks; over symmetric memory the programs say it.
         in_line: whether messages lie in the cache lines of their words.
+        small: whether they lie in the bank of their call, and not in a half of the outbox.
     """
 
     programs: tuple[Program, ...]
@@ -58,6 +59,7 @@ class Call:
     most_in_flight: int = 4
     in_place: bool = False
     in_line: bool = False
+    small: bool = False
 
     @property
     def spacing(self) -> int:
@@ -135,8 +137,8 @@ class _Rank:
     def _begin(self, call: Call) -> Iterator[Operation]:
         """`Group::begin`."""
         self._call += 1
-        in_headers = call.in_line or call.programs[0].zero_copy
-        back = self._rules.banks - 1 + self._rules.bank_lead if in_headers else 1
+        in_banks = call.in_line or call.small or call.programs[0].zero_copy
+        back = self._rules.banks - 1 + self._rules.bank_lead if in_banks else 1
         started = self._starts[max(0, self._call - back)]
         if self._all_started < started and "half" not in self._rules.without:
             for other in range(call.programs[0].n_ranks):
@@ -215,9 +217,11 @@ class _Level:
         yield Read(word)
 
     def _message(self, rank: int, wave: int) -> Name:
-        """Where the data are: beside the word, or in the outbox."""
+        """Where the data are: beside the word, in the bank of the call, or in a half of the outbox."""
         if self._call.in_line:
             return ("line", rank, self._bank, *self._slot(wave))
+        if self._call.small:
+            return ("bank", rank, self._bank, *self._slot(wave))
         return ("outbox", rank, self._half, *self._slot(wave))
 
     def _slot(self, wave: int) -> tuple[int, int]:

@@ -127,12 +127,13 @@ class Ranks:
         *,
         group: str = "g",
         timeout_s: float = 10.0,
+        symmetric_bytes: int = SYMMETRIC_BYTES,
         **settings: object,
     ) -> list[Answer]:
         """Ranks 0 .. n-1 join a new group; further settings go to `do_join`."""
         n = self.n if n is None else n
         step = {"do": "join", "group": group, "n": n, "timeout_s": timeout_s, **settings}
-        with self.segment(n) as fd:
+        with self.segment(n, symmetric_bytes) as fd:
             return self.ask({rank: [step] for rank in range(n)}, fd=fd)
 
     @contextlib.contextmanager

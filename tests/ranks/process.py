@@ -30,6 +30,7 @@ from autotune.kernels.calls import DTYPE_NUMBER
 from autotune.kernels.compiler import compile_program
 from autotune.kernels.program import TO_OUTBOX
 from autotune.kernels.schedules.registry import build, names
+from autotune.kernels.symmetric import Placing
 from autotune.types import Collective, Config, DType, Memory, ReduceOp
 
 _ARENA_BYTES = 1 << 20
@@ -197,9 +198,13 @@ class _Rank:
     def do_large(self, step: dict[str, Any]) -> dict[str, Any]:
         """A call too large to send about, on the inputs of trials, which are checked where they are."""
         comm, call = self.group(step), Call.from_json(step["call"])
-        native = comm.prepare(Shape(call.collective, call.dtype, call.op, call.root, call.count), call.config)
-        source = np.empty(native.input_elements, STORAGE[call.dtype])
-        target = np.empty(native.output_elements, STORAGE[call.dtype])
+        placing = Placing.SYMMETRIC if call.symmetric else Placing.PRIVATE
+        native = comm.prepare(Shape(call.collective, call.dtype, call.op, call.root, call.count), call.config, placing)
+
+        def made(elements: int) -> Array:
+            return comm.allocate(elements, call.dtype) if call.symmetric else np.empty(elements, STORAGE[call.dtype])
+
+        source, target = made(native.input_elements), made(native.output_elements)
         dtype = DTYPE_NUMBER[call.dtype]
         _native.fill(source, dtype, 61, 0, comm.rank, 0)
         _native.poison(target)

@@ -12,15 +12,12 @@ from hypothesis import strategies as st
 from autotune.space import (
     SEGMENTS,
     SINGLE_COPY_FROM_BYTES,
-    STREAMED_SEGMENTS,
-    STREAMED_SIZES,
     ZERO_COPY_SEGMENTS,
     native_candidates,
 )
 from autotune.types import Collective, Config, Memory, Problem, RuleKey
 
 KiB = 1 << 10
-ALL = ("ring", "direct")
 
 
 def problem(message_bytes: int, n_ranks: int = 4, memory: Memory = Memory.PRIVATE) -> Problem:
@@ -96,14 +93,12 @@ def test_a_preferred_segment_outside_the_grid_is_a_candidate() -> None:
 @given(message_bytes=st.integers(0, 1 << 28), staging=st.integers(KiB, 2 << 20))
 def test_every_plan_of_the_grid_is_there_exactly_once(message_bytes: int, staging: int) -> None:
     count = slices(message_bytes, staging)
-    found = native_candidates(problem(message_bytes), names=names, slices=count, streamed=ALL)
+    found = native_candidates(problem(message_bytes), names=names, slices=count)
     plans = [(config.algorithm, config.knobs, count(config)) for config in found]
-    streamed = STREAMED_SEGMENTS if message_bytes in STREAMED_SIZES else ()
     grid = {
-        (algorithm, knobs, count(Config(algorithm=algorithm, segment_bytes=segment)))
+        (algorithm, (), count(Config(algorithm=algorithm, segment_bytes=segment)))
         for algorithm in ("ring", "direct")
-        for knobs, segments in (((), SEGMENTS), ((("outbox", "streamed"),), streamed))
-        for segment in segments
+        for segment in SEGMENTS
     }
     assert len(set(plans)) == len(plans)
     assert set(plans) == grid
@@ -116,12 +111,6 @@ def test_an_empty_grid_is_no_candidate() -> None:
 @pytest.mark.parametrize("message_bytes", [0, 1])
 def test_the_smallest_messages_have_a_plan(message_bytes: int) -> None:
     assert len(native_candidates(problem(message_bytes), names=names, slices=slices(message_bytes))) == 2
-
-
-@pytest.mark.parametrize(("message_bytes", "streamed"), [(1023, 0), (1024, 2), (4 << 20, 4), ((64 << 20) + 1, 0)])
-def test_messages_of_middling_size_have_streamed_outboxes_as_well(message_bytes: int, streamed: int) -> None:
-    found = native_candidates(problem(message_bytes), names=names, slices=slices(message_bytes), streamed=ALL)
-    assert sum(config.knobs == (("outbox", "streamed"),) for config in found) == streamed
 
 
 # ---- symmetric memory

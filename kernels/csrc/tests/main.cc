@@ -27,6 +27,7 @@ int run(const char* path, const std::string& mode, std::uint64_t seed, int calls
   const Programs programs = read_programs(path);
   if (mode == "unit") {
     test_plans(programs, seed);
+    test_outbox_stores(programs);
     test_pattern();
     test_reduce(seed);
     test_codecs(seed);

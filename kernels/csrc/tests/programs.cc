@@ -57,7 +57,7 @@ Call make_call(const Algorithm& algorithm, int rank, const Arguments& arguments,
   const bool encoded = algorithm.exchange == Exchange::Encoded;
   return Call::make(algorithm.programs[static_cast<std::size_t>(rank)], algorithm.collective, arguments.dtype,
                     arguments.op, algorithm.root, algorithm.name, arguments.count, arguments.segment_bytes,
-                    arguments.in_flight, arguments.stream, arguments.stream_outbox, half_bytes,
+                    arguments.in_flight, arguments.stream, arguments.outbox, half_bytes,
                     encoded ? std::optional(CodecSpec{CodecKind::Threshold, 0}) : std::nullopt);
 }
 

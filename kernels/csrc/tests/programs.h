@@ -45,7 +45,7 @@ struct Arguments {
   std::size_t segment_bytes = 4096;
   int in_flight = 4;
   bool stream = false;
-  bool stream_outbox = false;
+  Outbox outbox = Outbox::Learnt;
 };
 
 // Encoded programs get threshold(0), which drops only zeros: results stay exact.

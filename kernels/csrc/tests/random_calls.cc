@@ -54,7 +54,7 @@ Drawn draw(Random& random, const std::vector<const Algorithm*>& algorithms) {
   arguments.count = draw_count(random, arguments.segment_bytes, item_bytes(arguments.dtype));
   arguments.in_flight = static_cast<int>(between(random, 1, 8));
   arguments.stream = between(random, 0, 3) == 0;
-  arguments.stream_outbox = between(random, 0, 2) == 0;
+  arguments.outbox = static_cast<Outbox>(between(random, 0, kOutboxes - 1));
   switch (call.algorithm->exchange) {
     case Exchange::Staged:
     case Exchange::Encoded:

@@ -9,6 +9,7 @@
 namespace autotune::test {
 
 void test_plans(const Programs& programs, std::uint64_t seed);     // Plan::derive, Program::load
+void test_outbox_stores(const Programs& programs);                 // outbox_stores.h
 void test_pattern();                                               // pattern.h
 void test_reduce(std::uint64_t seed);                              // reduce.h, every variant that runs here
 void test_codecs(std::uint64_t seed);                              // codec.h, every variant that runs here
