@@ -128,6 +128,20 @@ def test_a_job_ends_cleanly_whether_it_destroys_its_groups_or_not(destroys: bool
             assert "Traceback" not in job.said(rank)
 
 
+def test_nothing_is_left_of_a_destroyed_group_of_another_backend(job: Job) -> None:
+    """A thread of gloo that drops a tensor while the interpreter ends would take the process with it."""
+    for left, threads in job.ask("ending.destroyed"):
+        assert not left
+        assert threads <= 0
+
+
+def test_a_job_over_gloo_ends_cleanly_with_calls_under_way() -> None:
+    with Job(2, "gloo") as job:
+        job.ask("ending.under_way")
+        assert job.exits() == [0, 0]
+        assert not any("terminate" in job.said(rank) for rank in range(2))
+
+
 def test_the_death_of_a_rank_is_an_error_on_the_others() -> None:
     with Job(3) as job:
         job.ask("ending.pid")
