@@ -21,7 +21,7 @@ def job() -> Iterator[Job]:
         yield ranks
 
 
-@pytest.mark.parametrize("check", ["works", "messages", "groups", "threads"])
+@pytest.mark.parametrize("check", ["works", "messages", "groups", "orders", "threads"])
 def test_behaviour(job: Job, check: str) -> None:
     job.ask(f"behaviour.{check}")
 
@@ -44,6 +44,15 @@ def test_calls_in_another_order_show_both_sequences(job: Job) -> None:
         assert "rank 0: 1 all_reduce(RedOpType.SUM float32 x 4)" in message
         assert "rank 1: 1 all_reduce(RedOpType.SUM float32 x 9)" in message
         assert "rank 2: 1 all_reduce(RedOpType.SUM float32 x 9)" in message
+
+
+def test_groups_made_in_another_order_are_an_error_that_names_their_members() -> None:
+    with Job(3) as ranks:
+        said = " ".join(map(str, ranks.ask("behaviour.another_order")))
+    assert "members: rank 0" in said
+    assert "0, 1" in said
+    assert "0, 2" in said
+    assert "in the same order on every rank" in said
 
 
 def test_errors_of_asynchronous_calls_come_at_the_wait(job: Job) -> None:
@@ -135,9 +144,10 @@ def test_nothing_is_left_of_a_destroyed_group_of_another_backend(job: Job) -> No
         assert threads <= 0
 
 
-def test_a_job_over_gloo_ends_cleanly_with_calls_under_way() -> None:
+@pytest.mark.parametrize("destroys", [True, False])
+def test_a_job_over_gloo_ends_cleanly_with_calls_under_way(destroys: bool) -> None:
     with Job(2, "gloo") as job:
-        job.ask("ending.under_way")
+        job.ask("ending.under_way", destroys=destroys)
         assert job.exits() == [0, 0]
         assert not any("terminate" in job.said(rank) for rank in range(2))
 

@@ -143,7 +143,8 @@ class PortableExecutor:
     def __init__(self, group: dist.ProcessGroup) -> None:
         store = dist.PrefixStore("autotune", dist.distributed_c10d._get_process_group_store(group))
         self.rank, n_ranks = dist.get_rank(group), dist.get_world_size(group)
-        agreed = agree(store, self.rank, n_ranks, backend="torch", timeout=None)
+        members = dist.get_process_group_ranks(group)
+        agreed = agree(store, self.rank, n_ranks, backend="torch", timeout=None, members=members)
         several = len(set(agreed.hosts)) > 1
         self.ranks = Ranks(n_ranks=n_ranks, host_of=tuple(map(agreed.hosts.index, agreed.hosts)) if several else None)
         self._selector = Selector(agreed.table)
