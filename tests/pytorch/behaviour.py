@@ -115,17 +115,6 @@ def groups() -> None:
         assert tensor.sum() == 10
 
 
-def orders() -> None:
-    """Groups that each rank makes in an order of its own: what is the first for one rank is the second for another."""
-    rank = dist.get_rank()
-    for members in ([[0, 1], [0, 2]], [[1, 2], [0, 1]], [[1, 2], [0, 2]])[rank]:
-        group = dist.new_group(members, backend="mc2", use_local_synchronization=True)
-        tensor = torch.full((3,), float(rank))
-        dist.all_reduce(tensor, group=group)
-        assert tensor.tolist() == [float(sum(members))] * 3
-        dist.destroy_process_group(group)
-
-
 def another_order() -> list[str]:
     """Rank 2 makes two groups in the other order, so that it is somebody in a group that is none."""
     said: list[str] = []

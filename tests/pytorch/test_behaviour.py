@@ -21,7 +21,7 @@ def job() -> Iterator[Job]:
         yield ranks
 
 
-@pytest.mark.parametrize("check", ["works", "messages", "groups", "orders", "threads"])
+@pytest.mark.parametrize("check", ["works", "messages", "groups", "threads"])
 def test_behaviour(job: Job, check: str) -> None:
     job.ask(f"behaviour.{check}")
 

@@ -27,7 +27,7 @@ from ..whereabouts import whereabouts
 Store = Any  # torch's stores are not type-checked
 _UNKNOWN_S = 30.0  # to tell the others that this rank's settings cannot be read
 _MEMBERS = "members"
-_ORDER = "make groups in the same order on every rank of the job, or with use_local_synchronization=True"
+_ORDER = "make groups in the same order on every rank of the job"
 _REMEDY = "start all ranks with the same autotune, and with the same AUTOTUNE_ variables"
 
 
