@@ -247,7 +247,7 @@ def _predicted(machine: Subject, model: CostModel, size: int, key: RuleKey) -> P
     itemsize = key.dtype.itemsize if key.dtype else 1
     rounded = round_up_message(key.collective, size, key.n_ranks, itemsize)
     problem = Problem(key=key, message_bytes=rounded)
-    default = _defaults().lookup(key.collective, key.n_ranks, rounded)
+    default = _defaults().lookup(key, rounded)
     configs = native_candidates(
         problem,
         names=lambda collective, n_ranks: model.algorithms(collective),

@@ -107,6 +107,24 @@ class Memory(enum.Enum):
     SYMMETRIC = "symmetric"
 
 
+class Spread(enum.Enum):
+    """How ranks lie over hosts, as far as an unmeasured choice goes by it."""
+
+    ONE_HOST = "one_host"
+    ONE_EACH = "one_each"
+    EVEN = "even"
+    UNEVEN = "uneven"
+
+    @classmethod
+    def of(cls, placement: tuple[int, ...]) -> Spread:
+        """Of the ranks on each host, ascending."""
+        if len(placement) == 1:
+            return cls.ONE_HOST
+        if placement[-1] == 1:
+            return cls.ONE_EACH
+        return cls.EVEN if placement[0] == placement[-1] else cls.UNEVEN
+
+
 class Evidence(enum.Enum):
     """What a rule rests on."""
 

@@ -30,9 +30,9 @@ import torch
 import torch.distributed as dist
 
 from ..errors import BackendUnavailable, CommunicatorError, UsageError
-from ..types import Collective, Config, DType, KnobValue, Layout, Memory, ReduceOp
+from ..types import Collective, Config, DType, Layout, Memory, ReduceOp
 from .buffers import named, op_of
-from .calls import SLICES_IN_FLIGHT, Shape
+from .calls import Shape
 from .codecs import Codec
 from .communicator import Selector
 from .portable_check import agree
@@ -42,7 +42,7 @@ from .portable_feedback import TensorFeedback
 from .portable_plan import Plan, cut
 from .portable_slices import Transport
 from .portable_tensors import flat
-from .portable_waves import Prepared, carry_out
+from .portable_waves import Prepared, carry_out, slices_in_flight
 
 _CALLS_KEPT = 4096
 _LAST_CALLS = 8
@@ -54,7 +54,7 @@ class PortableCommunicator:
     Methods are those of `Communicator`, on contiguous tensors of one device. A root is a rank of the group.
 
     Args:
-        group: as torch.distributed takes it; None for the whole job.
+        group: as torch.distributed takes it; None for the whole job. It is not kept alive.
         selector: names the config of calls that bring none.
         layout: which rank plays which position, and the groups of hierarchical schedules; None for ranks in order.
         check: compare every call's arguments between all ranks before it starts; a difference is an error on all ranks.
@@ -76,17 +76,17 @@ class PortableCommunicator:
             raise BackendUnavailable(
                 "torch.distributed is not initialised", remedy="call torch.distributed.init_process_group() first"
             )
-        self._group = dist.group.WORLD if group is None else group
-        self.rank: int = dist.get_rank(self._group)
+        group = dist.group.WORLD if group is None else group
+        self.rank: int = dist.get_rank(group)
         if self.rank < 0:
             raise UsageError("this process is not in the group", remedy="make the communicator on its members only")
-        self.n_ranks: int = dist.get_world_size(self._group)
+        self.n_ranks: int = dist.get_world_size(group)
         if layout is not None and len(layout.order) != self.n_ranks:
             raise UsageError(
                 f"a layout of {len(layout.order)} ranks for a group of {self.n_ranks}", remedy="give the group's layout"
             )
-        peers = [dist.get_global_rank(self._group, rank) for rank in range(self.n_ranks)]
-        self._transport = Transport(self._group, peers)
+        peers = [dist.get_global_rank(group, rank) for rank in range(self.n_ranks)]
+        self._transport = Transport(group, peers)
         self._selector = selector
         self._layout = layout
         self._check = check
@@ -94,6 +94,11 @@ class PortableCommunicator:
         self._calls = 0
         self._last: deque[tuple[int, Shape, Config]] = deque(maxlen=_LAST_CALLS)
         self._broken: str | None = None
+
+    @property
+    def group(self) -> dist.ProcessGroup:
+        """The group, as long as torch has it."""
+        return self._transport.group
 
     def all_reduce(
         self,
@@ -244,7 +249,7 @@ class PortableCommunicator:
             if self._check:
                 own = target if source is None else source
                 on = torch.device("cpu") if own is None else own.device
-                agree(self._group, self._calls, shape, config, on, self.n_ranks)
+                agree(self.group, self._calls, shape, config, on, self.n_ranks)
             prepared = self.prepare(shape, config)
             vectors = flat(shape, self.n_ranks, self.rank, source, target)
             with torch.no_grad():
@@ -271,7 +276,7 @@ class PortableCommunicator:
         known = self._prepared.get((shape, config))
         if known is not None:
             return known
-        in_flight, codec = _in_flight(config), Codec.parse(config.codec)
+        in_flight, codec = slices_in_flight(config), Codec.parse(config.codec)
         if objection := codec.objection(shape.collective, shape.dtype, shape.op):
             raise UsageError(f"config {config}: {objection}", remedy="use the codec none")
         if not 0 <= shape.root < self.n_ranks:
@@ -290,16 +295,3 @@ class PortableCommunicator:
     def _plan(self, shape: Shape, config: Config, *, sliced: bool) -> Plan:
         lossy, own = Codec.parse(config.codec).lossy, (self.n_ranks, self.rank, shape.root)
         return plan_of(shape.collective, config.algorithm, *own, self._layout, sliced=sliced, lossy=lossy)
-
-
-def _in_flight(config: Config) -> int:
-    """Slices in flight of a config that this executor can carry out."""
-    knobs: dict[str, KnobValue] = dict(config.knobs)
-    in_flight = knobs.pop("slices_in_flight", SLICES_IN_FLIGHT)
-    if knobs:
-        raise UsageError(
-            f"config {config} has the unknown knob {min(knobs)!r}", remedy="the portable knob: slices_in_flight"
-        )
-    if not isinstance(in_flight, int) or not 1 <= in_flight <= 8:
-        raise UsageError(f"slices_in_flight is {in_flight!r}, not 1 to 8", remedy="give a number from 1 to 8")
-    return in_flight

@@ -6,12 +6,14 @@ May not touch: arguments (checked in portable.py), configs, device-specific code
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from ..errors import CommunicatorError
 from ..types import ReduceOp
 from .portable_plan import Area, Combine, Cut, Encode, Message, Plan, Run
 
@@ -28,19 +30,36 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 class Transport:
-    """Batches of messages over the group."""
+    """Batches of messages over the group.
+
+    torch keeps the group until it is destroyed; were it kept here, destroying it would not end its threads, and one of
+    them that drops a tensor while the interpreter ends takes the process with it.
+    """
 
     def __init__(self, group: dist.ProcessGroup, peers: Sequence[int]) -> None:
-        self._group = group
+        self._group = weakref.ref(group)
         self._peers = peers
+
+    @property
+    def group(self) -> dist.ProcessGroup:
+        """The group.
+
+        Raises:
+            CommunicatorError: it was destroyed.
+        """
+        group = self._group()
+        if group is None:
+            raise CommunicatorError("the process group was destroyed", remedy="make a new group")
+        return group
 
     def post(
         self, sends: Sequence[tuple[int, torch.Tensor]], receives: Sequence[tuple[int, torch.Tensor]]
     ) -> list[Any]:
         """Start a batch; what to wait for. Tensors are kept by the works until then."""
         # Receives first: what arrives for a posted buffer needs no second look.
-        batch = [dist.P2POp(dist.irecv, tensor, self._peers[peer], self._group) for peer, tensor in receives]
-        batch += [dist.P2POp(dist.isend, tensor, self._peers[peer], self._group) for peer, tensor in sends]
+        group = self.group
+        batch = [dist.P2POp(dist.irecv, tensor, self._peers[peer], group) for peer, tensor in receives]
+        batch += [dist.P2POp(dist.isend, tensor, self._peers[peer], group) for peer, tensor in sends]
         return list(dist.batch_isend_irecv(batch)) if batch else []
 
 

@@ -1,7 +1,7 @@
 """A call of the portable executor: its slices under way in waves, the newest first, in one order on all ranks.
 
 In:  a prepared call, the vectors of input and output, a group. Out: results in the output.
-May not touch: arguments (checked in portable.py), configs, what a slice does in a step.
+May not touch: arguments (checked in portable.py), what a slice does in a step.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import torch
 
-from ..types import ReduceOp
+from ..errors import UsageError
+from ..types import Config, KnobValue, ReduceOp
+from .calls import SLICES_IN_FLIGHT
 from .portable_codecs import TensorCodec
 from .portable_encoded import EncodedSlice
 from .portable_plan import Cut, Plan
@@ -69,3 +71,20 @@ def carry_out(
             under_way[number].advance(step)
             if step == plan.n_steps:
                 del under_way[number]
+
+
+def slices_in_flight(config: Config) -> int:
+    """How many slices a config wants in flight.
+
+    Raises:
+        UsageError: knobs that this executor does not have.
+    """
+    knobs: dict[str, KnobValue] = dict(config.knobs)
+    in_flight = knobs.pop("slices_in_flight", SLICES_IN_FLIGHT)
+    if knobs:
+        raise UsageError(
+            f"config {config} has the unknown knob {min(knobs)!r}", remedy="the portable knob: slices_in_flight"
+        )
+    if not isinstance(in_flight, int) or not 1 <= in_flight <= 8:
+        raise UsageError(f"slices_in_flight is {in_flight!r}, not 1 to 8", remedy="give a number from 1 to 8")
+    return in_flight

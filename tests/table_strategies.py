@@ -9,20 +9,25 @@ from hypothesis import strategies as st
 from strategies import times_us
 
 from autotune.table import DefaultRow, DefaultRules, Rule, TuningTable
-from autotune.types import Collective, Config, DType, Evidence, Memory, OpClass, RuleKey
+from autotune.types import Collective, Config, DType, Evidence, Memory, OpClass, RuleKey, Spread
 from autotune.units import MAX_BYTES
 
-ALL_REDUCE_4 = RuleKey(
-    backend="native",
-    collective=Collective.ALL_REDUCE,
-    dtype=DType.FLOAT32,
-    op_class=OpClass.SUM,
-    n_ranks=4,
-    placement=(4,),
-)
 FLAT = Config(algorithm="flat", segment_bytes=65536)
 DIRECT = Config(algorithm="direct", segment_bytes=262144, knobs=(("outbox_store", "dual"), ("slices", 4)))
 INT8 = Config(algorithm="ring", segment_bytes=262144, codec="int8")
+
+
+def key_of(collective: Collective, *placement: int, memory: Memory = Memory.PRIVATE) -> RuleKey:
+    """A key of so many ranks on each host, float32 sums where elements are combined."""
+    return RuleKey(
+        backend="native",
+        collective=collective,
+        dtype=DType.FLOAT32 if collective.computes else None,
+        op_class=OpClass.SUM if collective.computes else None,
+        n_ranks=sum(placement),
+        placement=tuple(sorted(placement)),
+        memory=memory,
+    )
 
 
 def kept(from_bytes: int, to_bytes: int, config: Config = FLAT) -> Rule:
@@ -45,6 +50,9 @@ def won(from_bytes: int, to_bytes: int, config: Config = DIRECT) -> Rule:
     """A measured rule that leaves the default."""
     rule = replace(kept(from_bytes, to_bytes, config), is_default=False, gain=1.31, gain_low=1.25, gain_high=1.38)
     return replace(rule, ring_gain=1.5, trial_ids=(12, 15))
+
+
+ALL_REDUCE_4 = key_of(Collective.ALL_REDUCE, 4)
 
 
 def defaults(backend: str = "native") -> DefaultRules:
@@ -146,11 +154,13 @@ def keys(draw: st.DrawFn) -> RuleKey:
 def default_rules(draw: st.DrawFn) -> DefaultRules:
     """One to three bands of rank counts with one to three rows each, for every collective.
 
-    Some collectives have such rows for symmetric memory too.
+    Some collectives have such rows for symmetric memory too, and some for ranks on several hosts.
     """
-    shared = draw(st.sets(st.sampled_from(Collective), max_size=2))
+    one_host = (Memory.PRIVATE, Spread.ONE_HOST)
+    kinds = [(Memory.SYMMETRIC, Spread.ONE_HOST), *((Memory.PRIVATE, spread) for spread in Spread)]
+    more = draw(st.lists(st.tuples(st.sampled_from(Collective), st.sampled_from(kinds)), max_size=3))
     rows = []
-    for collective, memory in [*((c, Memory.PRIVATE) for c in Collective), *((c, Memory.SYMMETRIC) for c in shared)]:
+    for collective, (memory, spread) in dict.fromkeys([*((c, one_host) for c in Collective), *more]):
         cuts = sorted(draw(st.sets(st.integers(2, 6), max_size=2)))
         for ranks_from, ranks_to in zip((1, *cuts), (*cuts, None), strict=True):
             for from_bytes in (0, *sorted(draw(st.sets(st.integers(1, 4096), max_size=2)))):
@@ -163,6 +173,7 @@ def default_rules(draw: st.DrawFn) -> DefaultRules:
                         from_bytes=from_bytes,
                         config=config,
                         memory=memory,
+                        spread=spread,
                     )
                 )
     return DefaultRules(backend="native", rows=tuple(draw(st.permutations(rows))))

@@ -67,7 +67,7 @@ class MpiBackend(PooledBackend):
             why = f"MPI has no {key.memory.value} memory"
         if why is not None:
             raise UsageError(why, remedy="leave it out of the plan: --collective, --memory, or dtypes in a plan file")
-        return self._defaults.lookup(key.collective, key.n_ranks, problem.message_bytes)
+        return self._defaults.lookup(key, problem.message_bytes)
 
     def reference(self, problem: Problem) -> Config | None:
         """The ring, where the collective has one."""

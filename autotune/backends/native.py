@@ -95,8 +95,7 @@ class NativeBackend(PooledBackend):
 
     def default(self, problem: Problem) -> Config:
         """The shipped rule's config."""
-        key = problem.key
-        return self._defaults.lookup(key.collective, key.n_ranks, problem.message_bytes, key.memory)
+        return self._defaults.lookup(problem.key, problem.message_bytes)
 
     def reference(self, problem: Problem) -> Config | None:
         """`REFERENCE`, where the collective has a ring."""

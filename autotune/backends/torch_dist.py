@@ -114,7 +114,7 @@ class TorchBackend(PooledBackend):
             raise UsageError(
                 f"the backend torch has no {key.memory.value} memory", remedy="leave out --memory, or use private"
             )
-        return self._defaults.lookup(key.collective, key.n_ranks, problem.message_bytes)
+        return self._defaults.lookup(key, problem.message_bytes)
 
     def reference(self, problem: Problem) -> Config | None:
         """`REFERENCE`, where the collective has a ring."""

@@ -50,7 +50,7 @@ def distil_imported(
         sizes = sorted(by_size)
         found: list[Rule] = []
         for size, span in zip(sizes, size_ranges(sizes), strict=True):
-            default = defaults.lookup(key.collective, key.n_ranks, size, key.memory)
+            default = defaults.lookup(key, size)
             found.append(_imported_rule(by_size[size], span, default, found[-1].config if found else None))
         rules[key] = tuple(found)
     return TuningTable(

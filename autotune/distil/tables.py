@@ -67,7 +67,7 @@ def distil(
     """The table that the trials prove, where the default is the one that the table itself states."""
 
     def default(problem: Problem) -> Config:
-        return defaults.lookup(problem.key.collective, problem.key.n_ranks, problem.message_bytes, problem.key.memory)
+        return defaults.lookup(problem.key, problem.message_bytes)
 
     own = (trial for trial in trials if trial.problem.key.backend == defaults.backend)
     return table_of(

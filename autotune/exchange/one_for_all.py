@@ -101,7 +101,7 @@ def weighted_cells(key: RuleKey, rules: Iterable[Rule], table: TuningTable, requ
     """The cells of a table's rules, with the weights that the user asked for."""
 
     def default(size_bytes: int) -> Config:
-        return table.defaults.lookup(key.collective, key.n_ranks, size_bytes, key.memory)
+        return table.defaults.lookup(key, size_bytes)
 
     def weight(rule: Rule) -> float:
         if not request.weights:

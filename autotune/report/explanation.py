@@ -120,9 +120,7 @@ def explain_choice(
     why_default = ""
     if trials:
         measured = trials[0].problem
-        default = table.defaults.lookup(
-            measured.key.collective, measured.key.n_ranks, measured.message_bytes, measured.key.memory
-        )
+        default = table.defaults.lookup(measured.key, measured.message_bytes)
         verdict = judge(trials, default=default, reference=reference)
         roles = {"chosen": config, "default": default, "ring": reference}
         if verdict is not None:

@@ -56,5 +56,5 @@ def _defaults(defaults: DefaultRules) -> RenderableType:
     for row in defaults.rows:
         ranks = f"{row.ranks_from} and more" if row.ranks_to is None else f"{row.ranks_from} to {row.ranks_to - 1}"
         sizes = f"from {format_bytes(row.from_bytes)}"
-        rows.append((row.collective.value, row.memory.value, ranks, sizes, str(row.config)))
-    return grid(("collective", "memory", "ranks", "sizes", "config"), rows)
+        rows.append((row.collective.value, row.memory.value, row.spread.value, ranks, sizes, str(row.config)))
+    return grid(("collective", "memory", "hosts", "ranks", "sizes", "config"), rows)

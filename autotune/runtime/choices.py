@@ -33,7 +33,7 @@ def choices(source: Source, key: RuleKey, evidence: frozenset[Evidence]) -> Choi
             f"backend {key.backend!r} has no rules in {source.origin}",
             remedy=f"use backend={defaults.backend!r}, or a table of {key.backend!r}",
         )
-    rows = defaults.by_size(key.collective, key.n_ranks, key.memory)
+    rows = defaults.by_size(key)
     layers = _layers(source, key)
     edges = {row.from_bytes for row in rows}
     for rules in layers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import TableFormatError
-from ..types import Collective, Config, DType, Evidence, KnobValue, Memory, OpClass, RuleKey
+from ..types import Collective, Config, DType, Evidence, KnobValue, Memory, OpClass, RuleKey, Spread
 from ..units import MAX_BYTES
 from .defaults import DefaultRow, DefaultRules
 from .reader import REMEDY, Node, read_json
@@ -162,7 +162,7 @@ def _rule(node: Node) -> Rule:
 
 
 def _row(node: Node) -> DefaultRow:
-    parts = node.members("collective", "ranks_from", "ranks_to", "from_bytes", "config", may_have=("memory",))
+    parts = node.members("collective", "ranks_from", "ranks_to", "from_bytes", "config", may_have=("memory", "spread"))
     ranks_to = parts["ranks_to"].optional()
     try:
         return DefaultRow(
@@ -172,6 +172,7 @@ def _row(node: Node) -> DefaultRow:
             from_bytes=parts["from_bytes"].whole(0, MAX_BYTES),
             config=_config(parts["config"]),
             memory=parts["memory"].word(Memory) if "memory" in parts else Memory.PRIVATE,
+            spread=parts["spread"].word(Spread) if "spread" in parts else Spread.ONE_HOST,
         )
     except ValueError as err:
         raise node.error(str(err)) from err

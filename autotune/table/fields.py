@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..types import Config, Memory, RuleKey
+from ..types import Config, Memory, RuleKey, Spread
 from .defaults import DefaultRow
 from .rule import Rule
 
@@ -48,11 +48,13 @@ def figure_fields(rule: Rule) -> dict[str, object]:
 
 
 def row_fields(row: DefaultRow) -> dict[str, object]:
-    """One row of the defaults; all of it decides. Private memory goes without saying."""
+    """One row of the defaults; all of it decides. Private memory and one host go without saying."""
     memory = {} if row.memory is Memory.PRIVATE else {"memory": row.memory.value}
+    spread = {} if row.spread is Spread.ONE_HOST else {"spread": row.spread.value}
     return {
         "collective": row.collective.value,
         **memory,
+        **spread,
         "ranks_from": row.ranks_from,
         "ranks_to": row.ranks_to,
         "from_bytes": row.from_bytes,

@@ -24,7 +24,7 @@ _OWN_CHOICE = dict.fromkeys(("hccl", "openmpi", "mpich"), Config(algorithm="auto
 
 
 def native_defaults() -> DefaultRules:
-    """What a good engineer would choose unmeasured, for shared memory on one host."""
+    """What a good engineer would choose unmeasured: for shared memory on one host, and for sockets between several."""
     return shipped_table().defaults
 
 

@@ -1,13 +1,13 @@
 """DistributedDataParallel training over two hosts at 1 Gbit/s: mc2 lossless and compressed against gloo, interleaved.
 
     python benchmarks/pytorch/ddp_hosts.py [--hosts 2] [--per-host 2] [--rate 1000] [--rounds 9] [--codecs int8,...]
-                                           [--topo hierarchical] [--table FILE] [--loss-steps 40]
+                                           [--topo ring] [--table FILE] [--loss-steps 40]
 
 Network namespaces with one shaped interface each (benchmarks/hosts). The transformer of ddp.py (about 10 million
 parameters), one thread a rank, one sequence of 8 tokens a rank and step, so that gloo's step is communication for the
 most part; how much is measured, as a step's time less that of the same step without exchange (``no_sync``) in the same
 round. ``gloo`` and ``mc2`` run plain DistributedDataParallel, mc2 with the table's configs, or shipped defaults where
---table names none; ``none`` and the codecs are MC2DistributedDataParallel over mc2 with that codec and --topo forced,
+--table names none; ``none`` and the codecs are MC2DistributedDataParallel over mc2 with that codec (and --topo) forced,
 error feedback, and 3 lossless steps first, which are not timed.
 
 Then every contender trains the model from equal parameters for --loss-steps steps on batches that repeat, so that there
@@ -135,7 +135,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--loss-steps", type=int, default=40)
     parser.add_argument("--codecs", default="int8,threshold(1.0)")
-    parser.add_argument("--topo", default="hierarchical", help="forced for none and the codecs; empty: as tuned")
+    parser.add_argument("--topo", default="", help="forced for none and the codecs; default: as tuned")
     parser.add_argument("--table", help="of rank 0; default: AUTOTUNE_TABLE, else shipped defaults")
     parser.add_argument("--rank-of", help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -1,11 +1,12 @@
 """How much of the communication a fused product hides between two hosts at 1 Gbit/s, and from which shape on it pays.
 
     python benchmarks/pytorch/fused_hosts.py [--rounds 15] [--shapes 2048x1536x1024,...] [--rate 1000] [--backend gloo]
+                                             [--call matmul_all_reduce]
 
 Two network namespaces with one shaped interface each (benchmarks/hosts), one rank in each, one thread a rank, over
-gloo's sockets or mc2. matmul_all_reduce of x (m, k) and w (k, p), float32, in interleaved rounds shuffled anew in each,
-slowest rank: the product alone, the collective alone, one after the other (1 tile), and 2, 4, 8 and 16 tiles. The first
-five rounds choose the number of tiles, the others judge it. Hidden is
+gloo's sockets or mc2. A fused call on x (m, k) and w (k, p) of each rank, float32, in interleaved rounds shuffled anew
+in each, slowest rank: the product alone, the collective alone, one after the other (1 tile), and 2, 4, 8 and 16 tiles.
+The first five rounds choose the number of tiles, the others judge it. Hidden is
 
     (time of one after the other - time of those tiles) / time of the collective alone
 
@@ -49,7 +50,9 @@ def main() -> int:
         rank(json.loads(options.rank_of))
         return 0
     shapes = [tuple(map(int, words.split("x"))) for words in options.shapes.split(",")]
-    request = json.dumps({"shapes": shapes, "rounds": CHOOSING + options.rounds, "backend": options.backend})
+    request = json.dumps(
+        {"shapes": shapes, "rounds": CHOOSING + options.rounds, "backend": options.backend, "call": options.call}
+    )
     command = [sys.executable, str(Path(__file__).resolve()), "--rank-of", request]
     try:
         enter_private()
@@ -67,18 +70,28 @@ def rank(request: dict[str, Any]) -> None:
     import torch
     import torch.distributed as dist
 
-    from autotune import mc2_all_reduce
-    from autotune.runtime.torch.fused import reduced
+    from autotune import mc2_all_gather, mc2_all_reduce, mc2_reduce_scatter
+    from autotune.runtime.torch.fused import carried_out
+    from autotune.runtime.torch.tiles import Way
+    from autotune.table.tiles import Fusion
 
+    fusion = Fusion(request["call"])
     torch.set_num_threads(1)
     dist.init_process_group(f"cpu:{request['backend']}", timeout=timedelta(seconds=120))
     found = []
     for m, k, p in request["shapes"]:
-        x, w, out = torch.rand(m, k), torch.rand(k, p), torch.rand(m, p)
+        x, w, sums = torch.rand(m, k), torch.rand(k, p), torch.zeros(m, p)
+        gathers = fusion is Fusion.ALL_GATHER_MATMUL
+        factor = torch.rand(m * dist.get_world_size(), k) if gathers else x
+        collective: Callable[[], object] = {
+            Fusion.MATMUL_ALL_REDUCE: lambda sums=sums: mc2_all_reduce(sums),
+            Fusion.ALL_GATHER_MATMUL: lambda x=x: mc2_all_gather(x),
+            Fusion.MATMUL_REDUCE_SCATTER: lambda sums=sums: mc2_reduce_scatter(sums),
+        }[fusion]
         calls: dict[str, Callable[[], object]] = {
-            "product": lambda x=x, w=w: x @ w,
-            "collective": lambda out=out: mc2_all_reduce(out),
-            **{str(n): lambda x=x, w=w, n=n: reduced(x, w, n, None) for n in TILES},
+            "product": lambda factor=factor, w=w: factor @ w,
+            "collective": collective,
+            **{str(n): lambda x=x, w=w, n=n: carried_out(fusion, Way(tiles=n), x, w, None) for n in TILES},
         }
         for call in calls.values():
             call()
@@ -87,7 +100,6 @@ def rank(request: dict[str, Any]) -> None:
             order = sorted(calls)
             random.Random(number).shuffle(order)
             for name in order:
-                out.fill_(1.0)  # sums of sums would overflow
                 dist.barrier()
                 start = time.perf_counter()
                 calls[name]()
@@ -102,7 +114,7 @@ def rank(request: dict[str, Any]) -> None:
 
 def report(found: list[dict[str, Any]], options: argparse.Namespace) -> None:
     print(
-        f"matmul_all_reduce float32, 2 hosts x 1 rank at {options.rate} Mbit/s over {options.backend}; ms, medians of "
+        f"{options.call} float32, 2 hosts x 1 rank at {options.rate} Mbit/s over {options.backend}; ms, medians of "
         f"{options.rounds} rounds, slowest rank"
     )
     print(
@@ -136,6 +148,7 @@ def _samples(times_us: list[float]) -> list[Sample]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--call", default="matmul_all_reduce", help="or all_gather_matmul, matmul_reduce_scatter")
     parser.add_argument("--backend", choices=["gloo", "mc2"], default="gloo")
     parser.add_argument("--shapes", default=SHAPES)
     parser.add_argument("--rate", type=int, default=1000, help="Mbit/s of each host's interface; 0: not shaped")

@@ -170,8 +170,7 @@ def problem_of(backend: str, collective: Collective, n_ranks: int, size: int, *,
 
 def default_of(problem: Problem) -> Config:
     """The backend's shipped default."""
-    key = problem.key
-    return shipped_table(key.backend).defaults.lookup(key.collective, key.n_ranks, problem.message_bytes, key.memory)
+    return shipped_table(problem.key.backend).defaults.lookup(problem.key, problem.message_bytes)
 
 
 def reference_of(problem: Problem) -> Config:

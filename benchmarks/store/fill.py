@@ -37,9 +37,7 @@ _AT = "2026-01-01T00:00:00+00:00"
 
 
 def default_of(problem: Problem) -> Config:
-    key = problem.key
-    found = shipped_table("native").defaults
-    return found.lookup(key.collective, key.n_ranks, problem.message_bytes, key.memory)
+    return shipped_table("native").defaults.lookup(problem.key, problem.message_bytes)
 
 
 def key_of(collective: Collective, n_ranks: int) -> RuleKey:

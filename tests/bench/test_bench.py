@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from table_strategies import defaults, sample_table
+from table_strategies import ALL_REDUCE_4, defaults, sample_table
 
 from autotune.backends.simulated import DEFAULT, Machine, SimulatedBackend
 from autotune.bench import (
@@ -140,7 +140,7 @@ def test_the_tuned_config_is_what_a_job_would_get() -> None:
     for cell, has_rule in ((outside, False), (inside, True)):
         choice = Selector(source).select("all_reduce", message_bytes=cell.problem.message_bytes, n_ranks=4)
         assert (cell.entries[2].config, cell.entries[2].has_rule) == (choice.config, has_rule)
-    assert outside.entries[2].config == defaults().lookup(Collective.ALL_REDUCE, 4, 4)
+    assert outside.entries[2].config == defaults().lookup(ALL_REDUCE_4, 4)
 
 
 def test_symmetric_memory_has_its_own_rules_and_defaults() -> None:

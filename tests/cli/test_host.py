@@ -80,3 +80,10 @@ def test_a_password_is_not_shown(here: Here, monkeypatch: pytest.MonkeyPatch, ur
         found = here(*words).out
         assert shown in found
         assert "s3" not in found
+
+
+@pytest.mark.parametrize(("ranks", "default"), [("2+2", "hierarchical/256KiB"), ("4", "direct/256KiB")])
+def test_explain_names_the_default_of_the_hosts_that_are_asked_for(here: Here, ranks: str, default: str) -> None:
+    found = here("explain", "all_reduce", "1MiB", "--ranks", ranks)
+    assert found.code == 0
+    assert f"default {default}: " in found.out

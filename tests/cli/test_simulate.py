@@ -91,7 +91,7 @@ def test_the_table_serves_those_who_ask_for_simulated_evidence(here: Here, tmp_p
     call = {"message_bytes": 64 << 20, "n_ranks": 16, "placement": (8, 8)}
     unasked = selector.select("all_reduce", **call)  # type: ignore[arg-type]  # one dict for three types
     assert not unasked.tuned
-    assert unasked.config == native_defaults().lookup(next(iter(table.rules)).collective, 16, 64 << 20)
+    assert unasked.config == native_defaults().lookup(next(iter(table.rules)), 64 << 20)
     asked = selector.select("all_reduce", evidence=("simulated",), **call)  # type: ignore[arg-type]  # as above
     assert (asked.tuned, asked.evidence, asked.config) == (True, Evidence.SIMULATED, rules[-1].config)
 

@@ -108,7 +108,7 @@ def table_of(store: TrialStore, session: int, mark: str) -> TuningTable:
 def measure(store: TrialStore, session: int, problem: Problem) -> None:
     """Nine rounds of a race, of which slow ones see four, and the rounds that confirm its winner."""
     key, size = problem.key, problem.message_bytes
-    default = native_defaults().lookup(key.collective, key.n_ranks, size)
+    default = native_defaults().lookup(key, size)
     configs = list(dict.fromkeys((default, *CONFIGS)))
     times = {config: 10.0 * (1 + size / 65536) * factor(config, key, size, default) for config in configs}
     stay = [c for c in configs if c in (default, DIRECT, RING)]

@@ -115,6 +115,14 @@ def groups() -> None:
         assert tensor.sum() == 10
 
 
+def another_order() -> list[str]:
+    """Rank 2 makes two groups in the other order, so that it is somebody in a group that is none."""
+    said: list[str] = []
+    for members in ([0, 1], [0, 2])[:: 1 if dist.get_rank() < 2 else -1]:
+        said += told(lambda members=members: dist.new_group(members, backend="mc2", timeout=SHORT))  # type: ignore[misc]
+    return said
+
+
 def threads() -> None:
     n = dist.get_world_size()
     made = [fresh() for _ in range(4)]

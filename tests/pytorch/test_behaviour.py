@@ -46,6 +46,15 @@ def test_calls_in_another_order_show_both_sequences(job: Job) -> None:
         assert "rank 2: 1 all_reduce(RedOpType.SUM float32 x 9)" in message
 
 
+def test_groups_made_in_another_order_are_an_error_that_names_their_members() -> None:
+    with Job(3) as ranks:
+        said = " ".join(map(str, ranks.ask("behaviour.another_order")))
+    assert "members: rank 0" in said
+    assert "0, 1" in said
+    assert "0, 2" in said
+    assert "in the same order on every rank" in said
+
+
 def test_errors_of_asynchronous_calls_come_at_the_wait(job: Job) -> None:
     for kind, message, _ in job.ask("behaviour.later_error"):
         assert kind == "CommunicatorError"
@@ -126,6 +135,21 @@ def test_a_job_ends_cleanly_whether_it_destroys_its_groups_or_not(destroys: bool
         for rank in range(2):
             assert "leaked" not in job.said(rank)
             assert "Traceback" not in job.said(rank)
+
+
+def test_nothing_is_left_of_a_destroyed_group_of_another_backend(job: Job) -> None:
+    """A thread of gloo that drops a tensor while the interpreter ends would take the process with it."""
+    for left, threads in job.ask("ending.destroyed"):
+        assert not left
+        assert threads <= 0
+
+
+@pytest.mark.parametrize("destroys", [True, False])
+def test_a_job_over_gloo_ends_cleanly_with_calls_under_way(destroys: bool) -> None:
+    with Job(2, "gloo") as job:
+        job.ask("ending.under_way", destroys=destroys)
+        assert job.exits() == [0, 0]
+        assert not any("terminate" in job.said(rank) for rank in range(2))
 
 
 def test_the_death_of_a_rank_is_an_error_on_the_others() -> None:

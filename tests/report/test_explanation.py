@@ -13,7 +13,7 @@ from autotune.table import Rule, TuningTable
 from autotune.types import Config, Evidence, Fidelity, Trial
 
 PROBLEM = a_problem(1 << 20)
-DEFAULT = defaults().lookup(PROBLEM.key.collective, 2, PROBLEM.message_bytes)
+DEFAULT = defaults().lookup(PROBLEM.key, PROBLEM.message_bytes)
 
 
 def a_table(config: Config) -> TuningTable:

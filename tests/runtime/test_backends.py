@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from table_strategies import sample_table
+from table_strategies import key_of, sample_table
 
 from autotune.errors import UsageError
 from autotune.runtime import select, selector
@@ -51,7 +51,8 @@ def test_a_backend_is_no_path(tmp_path: Path, backend: str) -> None:
 @pytest.mark.parametrize("collective", Collective)
 def test_the_default_of_torch_is_the_library(collective: Collective) -> None:
     rules = shipped_table("torch").defaults
-    assert {rules.lookup(collective, n, size) for n in (1, 2, 1000) for size in (0, 1 << 40)} == {LIBRARY}
+    keys = [key_of(collective, *placement) for placement in ((1,), (2, 2), (1000,))]
+    assert {rules.lookup(key, size) for key in keys for size in (0, 1 << 40)} == {LIBRARY}
 
 
 def test_a_process_answers_for_each_backend_from_its_own_table(data_dir: Path) -> None:

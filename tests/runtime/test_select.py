@@ -36,7 +36,7 @@ def expected(table: TuningTable, key: RuleKey, size: int, evidence: Iterable[Evi
     ]
     if found:
         return max(found, key=lambda pair: pair[0])[1].config, True
-    return table.defaults.lookup(key.collective, key.n_ranks, size, key.memory), False
+    return table.defaults.lookup(key, size), False
 
 
 def ask(table: TuningTable | Selector, key: RuleKey, size: int, evidence: tuple[str, ...]) -> Selection:

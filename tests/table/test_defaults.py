@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from table_strategies import DIRECT, FLAT, INT8, default_rules, defaults, sample_table
+from table_strategies import DIRECT, FLAT, INT8, default_rules, defaults, key_of, sample_table
 
 from autotune.table import (
     DefaultRow,
@@ -20,7 +21,7 @@ from autotune.table import (
     parse_table,
     shipped_table,
 )
-from autotune.types import Collective, Memory
+from autotune.types import Collective, Memory, Spread
 from autotune.units import MAX_BYTES
 
 ROW = DefaultRow(collective=Collective.GATHER, ranks_from=1, ranks_to=None, from_bytes=0, config=FLAT)
@@ -29,25 +30,34 @@ ROW = DefaultRow(collective=Collective.GATHER, ranks_from=1, ranks_to=None, from
 @given(
     rules=default_rules(),
     collective=st.sampled_from(Collective),
-    n_ranks=st.integers(1, 8) | st.integers(1, 1 << 31),
+    placement=st.tuples(st.integers(1, 8) | st.integers(1, 1 << 31)) | st.tuples(*[st.integers(1, 3)] * 2),
     message_bytes=st.integers(0, 5000) | st.integers(0, 1 << 60),
     memory=st.sampled_from(Memory),
 )
 def test_every_call_has_one_answer(
-    rules: DefaultRules, collective: Collective, n_ranks: int, message_bytes: int, memory: Memory
+    rules: DefaultRules, collective: Collective, placement: tuple[int, ...], message_bytes: int, memory: Memory
 ) -> None:
+    key = key_of(collective, *placement, memory=memory)
     of_collective = [row for row in rules.rows if row.collective is collective]
-    of_memory = [row for row in of_collective if row.memory is memory]
+    on_hosts = [row for row in of_collective if row.spread is spread_of(placement)]
     fitting = [
         row
-        for row in of_memory or of_collective
-        if row.collective is collective
-        and row.ranks_from <= n_ranks < (row.ranks_to or n_ranks + 1)
-        and row.from_bytes <= message_bytes
+        for row in [row for row in on_hosts if row.memory is memory]
+        or [row for row in on_hosts if row.memory is Memory.PRIVATE]
+        or [row for row in of_collective if row.memory is Memory.PRIVATE and row.spread is Spread.ONE_HOST]
+        if row.ranks_from <= key.n_ranks < (row.ranks_to or key.n_ranks + 1) and row.from_bytes <= message_bytes
     ]
     expected = max(fitting, key=lambda row: row.from_bytes).config
-    assert rules.lookup(collective, n_ranks, message_bytes, memory) == expected
-    assert rules.by_size(collective, n_ranks, memory)[0].from_bytes == 0
+    assert rules.lookup(key, message_bytes) == expected
+    assert rules.by_size(key)[0].from_bytes == 0
+
+
+def spread_of(placement: tuple[int, ...]) -> Spread:
+    if len(placement) == 1:
+        return Spread.ONE_HOST
+    if set(placement) == {1}:
+        return Spread.ONE_EACH
+    return Spread.EVEN if len(set(placement)) == 1 else Spread.UNEVEN
 
 
 @given(rules=default_rules(), data=st.data())
@@ -88,16 +98,28 @@ def test_rows_for_symmetric_memory_answer_for_all_of_a_collective_or_for_none(
     shared = replace(ROW, memory=Memory.SYMMETRIC, config=DIRECT)
     rows = defaults().rows
     rules = DefaultRules(backend="native", rows=(*rows, shared))
-    assert rules.lookup(Collective.GATHER, 5, 0, Memory.SYMMETRIC) == DIRECT
-    assert rules.lookup(Collective.GATHER, 5, 0) == FLAT
-    assert rules.lookup(Collective.SCATTER, 5, 0, Memory.SYMMETRIC) == FLAT, "as in private memory"
+    assert rules.lookup(key_of(Collective.GATHER, 5, memory=Memory.SYMMETRIC), 0) == DIRECT
+    assert rules.lookup(key_of(Collective.GATHER, 5), 0) == FLAT
+    assert rules.lookup(key_of(Collective.SCATTER, 5, memory=Memory.SYMMETRIC), 0) == FLAT, "as in private memory"
     with pytest.raises(ValueError, match=f"the defaults of gather in symmetric memory .*{words}"):
         DefaultRules(backend="native", rows=(*rows, replace(shared, **changes)))
+
+
+def test_rows_for_several_hosts_answer_for_all_of_a_collective_or_for_none() -> None:
+    spread = replace(ROW, spread=Spread.EVEN, config=DIRECT)
+    rows = defaults().rows
+    rules = DefaultRules(backend="native", rows=(*rows, spread))
+    assert rules.lookup(key_of(Collective.GATHER, 2, 2), 0) == DIRECT
+    for placement in ((4,), (1, 1), (1, 2)):
+        assert rules.lookup(key_of(Collective.GATHER, *placement), 0) == FLAT, "as on one host"
+    with pytest.raises(ValueError, match=r"the defaults of gather over several hosts \(even\) .*once for 1 ranks"):
+        DefaultRules(backend="native", rows=(*rows, replace(spread, ranks_from=2)))
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"memory": Memory.SYMMETRIC, "spread": Spread.EVEN}, "does not reach over several hosts"),
         ({"ranks_from": 0}, "rank counts"),
         ({"ranks_to": 1}, "rank counts"),
         ({"from_bytes": -1}, "from_bytes"),
@@ -109,6 +131,19 @@ def test_rows_for_symmetric_memory_answer_for_all_of_a_collective_or_for_none(
 def test_a_default_row_refuses_what_cannot_be_meant(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         replace(ROW, **changes)
+
+
+def test_one_host_goes_without_saying_in_a_table() -> None:
+    table = sample_table()
+    plain = document(table)
+    rows = plain["defaults"]["rows"]
+    assert all("spread" not in row for row in rows)
+    said = [{"spread": "one_host", **row} for row in rows]
+    assert parse_table(json.dumps(plain | {"defaults": plain["defaults"] | {"rows": said}}), "t.json") == table
+    over_hosts = replace(table.defaults.rows[0], from_bytes=0, spread=Spread.UNEVEN)
+    with_hosts = replace(table, defaults=replace(table.defaults, rows=(*table.defaults.rows, over_hosts)))
+    assert [row.get("spread") for row in document(with_hosts)["defaults"]["rows"]].count("uneven") == 1
+    assert parse_table(dump_table(with_hosts), "t.json") == with_hosts
 
 
 def test_private_memory_goes_without_saying_in_a_table() -> None:
@@ -135,12 +170,32 @@ def test_the_shipped_table_holds_defaults_only() -> None:
 def test_shipped_defaults_are_legal_schedules() -> None:
     from autotune.kernels.schedules import registry
 
-    for collective in Collective:
+    for collective, memory in itertools.product(Collective, Memory):
         for n_ranks in range(1, 34):
             legal = registry.names(collective, n_ranks)
-            for memory in Memory:
-                for row in native_defaults().by_size(collective, n_ranks, memory):
-                    assert row.config.algorithm in legal, f"{collective.value}, {n_ranks} ranks"
+            for row in native_defaults().by_size(key_of(collective, n_ranks, memory=memory)):
+                assert row.config.algorithm in legal, f"{collective.value}, {n_ranks} ranks"
+
+
+PLACEMENTS = [
+    *((ranks,) * hosts for hosts in (2, 3, 4, 5, 7, 8, 16) for ranks in (1, 2, 3, 4, 5, 8)),
+    *((1, 2), (1, 1, 3), (2, 3), (3, 5, 7), (1, 8), (4, 4, 5), (1, 1, 1, 2)),
+    *((8,) * 128, (8,) * 129, (1,) * 1025, (1,) * 1200, (500, 700)),
+]
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS, ids=lambda sizes: f"{len(sizes)}x{sizes[0]}to{sizes[-1]}")
+def test_shipped_defaults_over_several_hosts_are_legal_schedules(placement: tuple[int, ...]) -> None:
+    from autotune.kernels import host_numbers
+    from autotune.kernels.calls import layout_of
+    from autotune.kernels.schedules import registry
+
+    layout = layout_of(sum(placement), 0, host_numbers(placement))
+    for collective in Collective:
+        legal = registry.names(collective, sum(placement), layout)
+        for row in native_defaults().by_size(key_of(collective, *placement)):
+            # Above 1024 ranks nothing does an all_to_all, as the registry's error says.
+            assert row.config.algorithm in legal or not legal, f"{row.collective.value} from {row.from_bytes}"
 
 
 def test_shipped_defaults_of_symmetric_memory_run_over_it_in_place_or_not() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from table_strategies import ALL_REDUCE_4, DIRECT, FLAT, defaults, kept, sample_table, tables, won
 
 from autotune.table import DefaultRules, Rule, TuningTable, dump_table
-from autotune.types import Config, Evidence, Memory, RuleKey
+from autotune.types import Config, Evidence, Memory, RuleKey, Spread
 
 Decisions = tuple[object, ...]
 
@@ -74,6 +74,12 @@ def with_symmetric_default(config: Config) -> TuningTable:
     return replace(table, defaults=replace(table.defaults, rows=(*table.defaults.rows, row)))
 
 
+def with_default_of_hosts(config: Config) -> TuningTable:
+    table = sample_table()
+    row = replace(table.defaults.rows[0], from_bytes=0, config=config, spread=Spread.EVEN)
+    return replace(table, defaults=replace(table.defaults, rows=(*table.defaults.rows, row)))
+
+
 SILENT = {
     "rounds": with_rule(lambda rule: replace(rule, n_rounds=10)),
     "median": with_rule(lambda rule: replace(rule, median_us=2.6)),
@@ -102,6 +108,8 @@ LOUD = {
     "default size": with_defaults(from_bytes=65535),
     "default of symmetric memory": with_symmetric_default(FLAT),
     "another default of symmetric memory": with_symmetric_default(DIRECT),
+    "default of several hosts": with_default_of_hosts(FLAT),
+    "another default of several hosts": with_default_of_hosts(DIRECT),
     "a key less": replace(sample_table(), rules={ALL_REDUCE_4: sample_table().rules[ALL_REDUCE_4]}),
 }
 

@@ -46,6 +46,8 @@ FAULTS: list[tuple[Place, object]] = [
     ((*KEY, "memory"), "shared"),
     ((*ROW, "memory"), "shared"),
     ((*ROW, "memory"), None),
+    ((*ROW, "spread"), "two_hosts"),
+    ((*ROW, "spread"), None),
     ((*KEY, "max_error"), 0),
     ((*KEY, "sizes"), []),
     (("rules", 2, "dtype"), "float32"),

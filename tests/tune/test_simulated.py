@@ -27,7 +27,7 @@ def times(backend: Backend, problem: Problem, batch: int, kind: SampleKind = Sam
 @pytest.mark.parametrize("problem", [PROBLEMS[0], PROBLEMS[-1]], ids=str)
 def test_default_and_reference_are_candidates(problem: Problem) -> None:
     backend: Backend = SimulatedBackend()
-    assert backend.default(problem) == DEFAULT == simulated_defaults().lookup(problem.key.collective, 2, 8)
+    assert backend.default(problem) == DEFAULT == simulated_defaults().lookup(problem.key, 8)
     assert {DEFAULT, REFERENCE} <= set(backend.candidates(problem))
     assert 6 <= len(backend.candidates(problem)) <= 40
 

@@ -73,7 +73,8 @@ std::string row_text(const DefaultRow& row) {
   return "{\"collective\":" + quoted(row.collective) + ",\"config\":" + config_text(row.config) +
          ",\"from_bytes\":" + std::to_string(row.from_bytes) +
          (row.memory == "private" ? "" : ",\"memory\":" + quoted(row.memory)) +
-         ",\"ranks_from\":" + std::to_string(row.ranks_from) + ",\"ranks_to\":" + or_null(row.ranks_to) + "}";
+         ",\"ranks_from\":" + std::to_string(row.ranks_from) + ",\"ranks_to\":" + or_null(row.ranks_to) +
+         (row.spread == "one_host" ? "" : ",\"spread\":" + quoted(row.spread)) + "}";
 }
 
 }  // namespace

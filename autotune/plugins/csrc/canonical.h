@@ -11,7 +11,7 @@ namespace autotune::plugin {
 
 // Counts for the digest and is looked at nowhere else: without a rule a plugin does not intervene.
 struct DefaultRow {
-  std::string collective, memory = "private";
+  std::string collective, memory = "private", spread = "one_host";
   std::int64_t ranks_from = 0, from_bytes = 0;
   std::optional<std::int64_t> ranks_to;
   Config config;

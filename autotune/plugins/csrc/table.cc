@@ -23,6 +23,7 @@ constexpr std::string_view kCollectives[] = {"all_reduce", "all_gather", "reduce
 constexpr std::string_view kTypes[] = {"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64"};
 constexpr std::string_view kOperations[] = {"sum", "minmax", "prod"};
 constexpr std::string_view kMemories[] = {"private", "symmetric"};
+constexpr std::string_view kSpreads[] = {"one_host", "one_each", "even", "uneven"};
 constexpr std::string_view kEvidence[] = {"measured", "simulated", "imported"};
 
 std::string word(Json& json, Allowed allowed) {
@@ -126,10 +127,12 @@ DefaultRow row(Json& json) {
                 else if (name == "from_bytes") found.from_bytes = json.whole(0, kMaxBytes);
                 else if (name == "config") found.config = config(json);
                 else if (name == "memory") found.memory = word(json, kMemories);
+                else if (name == "spread") found.spread = word(json, kSpreads);
                 else if (!json.null()) found.ranks_to = json.whole(2, kMaxRanks);
               },
-              {"memory"});
+              {"memory", "spread"});
   if (found.config.codec != "none") json.fail("a default is lossy");
+  if (found.memory != "private" && found.spread != "one_host") json.fail("symmetric memory does not reach over hosts");
   return found;
 }
 

@@ -11,8 +11,7 @@ loads with the first group.
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...errors import BackendUnavailable
 
@@ -25,14 +24,16 @@ except (ImportError, OSError) as err:  # OSError: one of its libraries is missin
     ) from err
 
 if TYPE_CHECKING:
-    from .agreement import Store
     from .process_group import ProcessGroup
 
 
-def _create(store: Store, rank: int, n_ranks: int, timeout: timedelta) -> ProcessGroup:
+Asked = Any  # torch's options of a new group have no public type
+
+
+def _create(asked: Asked, _: object) -> ProcessGroup:
     from .joining import create
 
-    return create(store, rank, n_ranks, timeout)
+    return create(asked.store, asked.group_rank, asked.group_size, asked.timeout, asked.global_ranks_in_group)
 
 
 def _register() -> None:
@@ -41,7 +42,7 @@ def _register() -> None:
             "this torch was built without torch.distributed", remedy="install a build of torch that has it"
         )
     if "mc2" not in dist.Backend.backend_list:
-        dist.Backend.register_backend("mc2", _create, devices=["cpu"])
+        dist.Backend.register_backend("mc2", _create, extended_api=True, devices=["cpu"])
 
 
 _register()

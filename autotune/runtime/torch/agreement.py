@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -25,6 +26,8 @@ from ..whereabouts import whereabouts
 
 Store = Any  # torch's stores are not type-checked
 _UNKNOWN_S = 30.0  # to tell the others that this rank's settings cannot be read
+_MEMBERS = "members"
+_ORDER = "make groups in the same order on every rank of the job"
 _REMEDY = "start all ranks with the same autotune, and with the same AUTOTUNE_ variables"
 
 
@@ -61,18 +64,23 @@ class _Hello:
     problem: tuple[str, str] | None
 
 
-def agree(store: Store, rank: int, n_ranks: int, *, backend: str, timeout: timedelta | None) -> Agreed:
+def agree(
+    store: Store, rank: int, n_ranks: int, *, backend: str, timeout: timedelta | None, members: Sequence[int] = ()
+) -> Agreed:
     """Meet the group's other ranks; every rank calls it, with a store that nobody else uses.
 
     Args:
         backend: whose table is wanted.
         timeout: for the slowest rank to come; None for AUTOTUNE_TIMEOUT.
+        members: ranks of the group in the job; none for all. torch numbers groups as they are made, so ranks that make
+            them in different orders meet here, in a group that is none.
 
     Raises:
         CommunicatorError: a rank did not come, or differs from rank 0.
         AutotuneError: a rank's settings, or rank 0's table, cannot be used.
     """
     settings, fields, problem = _mine()
+    fields[_MEMBERS] = ", ".join(map(str, members)) or "all"
     if timeout is None:
         timeout = timedelta(seconds=_UNKNOWN_S if settings is None else settings.timeout_s)
     host = "" if settings is None else whereabouts(settings.runtime_dir).host
@@ -88,6 +96,12 @@ def agree(store: Store, rank: int, n_ranks: int, *, backend: str, timeout: timed
         if problem is not None:
             raise problem
         raise CommunicatorError(answer["error"], remedy=answer["remedy"])
+    if answer["members"] != fields[_MEMBERS]:
+        raise CommunicatorError(
+            f"ranks of one group differ: {_MEMBERS}: rank 0 has {answer['members']}, rank {rank} on {hello.name} has "
+            f"{fields[_MEMBERS]}",
+            remedy=_ORDER,
+        )
     table = parse_table(answer["table"], "the table of rank 0")
     return Agreed(answer["name"], table, settings is not None and settings.check, tuple(json.loads(answer["hosts"])))
 
@@ -141,7 +155,11 @@ def _judge(
             return {"error": f"rank {rank} on {hello.name}: {message}", "remedy": remedy}
     differences = _differences(hellos)
     if differences:
-        return {"error": f"ranks of one group differ: {'; '.join(differences)}", "remedy": _REMEDY}
+        order = any(hello.fields.get(_MEMBERS) != mine.fields[_MEMBERS] for hello in hellos)
+        return {
+            "error": f"ranks of one group differ: {'; '.join(differences)}",
+            "remedy": _ORDER if order else _REMEDY,
+        }
     assert settings is not None, "rank 0 has no problem"
     try:
         table = find_table(settings, backend).table
@@ -152,6 +170,7 @@ def _judge(
     return {
         "name": f"torch-{os.getpid()}-{secrets.token_hex(8)}",
         "table": dump_table(table),
+        "members": mine.fields[_MEMBERS],
         "hosts": json.dumps([hello.host for hello in hellos]),
     }
 

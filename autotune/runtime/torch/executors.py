@@ -83,20 +83,21 @@ class NativeExecutor:
     """Over the communicator of a group of mc2."""
 
     def __init__(self, group: ProcessGroup) -> None:
-        self._group = group
         comm = group.communicator
+        # Not the group: its executor would keep it from ending when it is destroyed.
+        self._comm, self._selector, self._checks = comm, group.selector, group.checks
         self.rank = comm.rank
         self.ranks = Ranks(n_ranks=comm.n_ranks, host_of=None if comm.hosts is None else comm.hosts.host_of)
 
     def ask(self, shape: Shape, max_error: float | None) -> Config:
-        return _ask(self._group.selector, "native", shape, self.ranks, max_error)
+        return _ask(self._selector, "native", shape, self.ranks, max_error)
 
     def run(self, shape: Shape, config: Config, source: torch.Tensor, target: torch.Tensor) -> None:
-        comm = self._group.communicator
+        comm = self._comm
         comm.run(comm.prepare(shape, config), buffer(source), buffer(target))
 
     def start(self, shape: Shape, config: Config, source: torch.Tensor, target: torch.Tensor) -> Pending:
-        comm = self._group.communicator
+        comm = self._comm
         call = comm.prepare(shape, config)
         in_place = source.data_ptr() == target.data_ptr()
         staged = not in_place and source.nbytes <= STAGED_BYTES
@@ -108,7 +109,7 @@ class NativeExecutor:
 
         run: Callable[[], torch.Tensor] = plain
 
-        if self._group.checks and not staged:
+        if self._checks and not staged:
             view, what = memoryview(buffer(source)), f"{shape.collective.value} of {source.nbytes} bytes"
             run = guarded(plain, view, in_place=in_place, rank=self.rank, what=what, leave=comm.group.leave)
         return comm.submit(run, staged=staged)
@@ -120,7 +121,7 @@ class NativeExecutor:
         self, shape: Shape, config: Config, tensor: torch.Tensor, feedback: Feedback, name: str
     ) -> Pending:
         assert isinstance(feedback, ErrorFeedback), "feedback of another executor"
-        comm = self._group.communicator
+        comm = self._comm
 
         def run() -> torch.Tensor:
             comm.all_reduce(
@@ -142,13 +143,17 @@ class PortableExecutor:
     def __init__(self, group: dist.ProcessGroup) -> None:
         store = dist.PrefixStore("autotune", dist.distributed_c10d._get_process_group_store(group))
         self.rank, n_ranks = dist.get_rank(group), dist.get_world_size(group)
-        agreed = agree(store, self.rank, n_ranks, backend="torch", timeout=None)
+        members = dist.get_process_group_ranks(group)
+        agreed = agree(store, self.rank, n_ranks, backend="torch", timeout=None, members=members)
         several = len(set(agreed.hosts)) > 1
         self.ranks = Ranks(n_ranks=n_ranks, host_of=tuple(map(agreed.hosts.index, agreed.hosts)) if several else None)
         self._selector = Selector(agreed.table)
-        self._group = group
         layout = layout_of(n_ranks, 0, self.ranks.host_of) if several else None
         self._comm = PortableCommunicator(group, selector=self._select, layout=layout, check=agreed.check)
+
+    @property
+    def _group(self) -> dist.ProcessGroup:
+        return self._comm.group
 
     def _select(self, collective: Collective, message_bytes: int, dtype: DType, op: ReduceOp, memory: Memory) -> Config:
         raise AssertionError("every call brings its config")
@@ -194,6 +199,7 @@ class PortableExecutor:
         return Ready(tensor)
 
 
+# A destroyed group takes its executor with it, since that does not keep the group.
 _executors: weakref.WeakKeyDictionary[Any, Executor] = weakref.WeakKeyDictionary()
 
 

@@ -43,10 +43,11 @@ class Joined:
     checks: bool
 
 
-def create(store: Store, rank: int, n_ranks: int, timeout: timedelta) -> ProcessGroup:
+def create(store: Store, rank: int, n_ranks: int, timeout: timedelta, members: Sequence[int] = ()) -> ProcessGroup:
     """What torch calls for every member of a new group.
 
     Args:
+        members: their ranks in the job; none where it is the whole job.
         timeout: the longest wait for another rank, here and in calls.
 
     Raises:
@@ -56,7 +57,7 @@ def create(store: Store, rank: int, n_ranks: int, timeout: timedelta) -> Process
     from .process_group import ProcessGroup
 
     own = dist.PrefixStore("mc2", store)
-    agreed = agree(own, rank, n_ranks, backend="native", timeout=timeout)
+    agreed = agree(own, rank, n_ranks, backend="native", timeout=timeout, members=members)
 
     def channel(source: int, target: int, end: int) -> Communicator:
         hosts = [agreed.hosts[source], agreed.hosts[target]]

@@ -6,6 +6,8 @@ May not touch: what the calls do.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -55,17 +57,26 @@ class Ready:
         return None
 
 
+_AT_EXIT_S = 5.0
+_under_way: set[LibraryCall] = set()
+
+
 class LibraryCall:
     """A call of the library's own under way."""
 
     def __init__(self, work: Work, result: torch.Tensor) -> None:
         self._work, self._result = work, result
+        for call in list(_under_way):
+            if call.done():
+                _under_way.discard(call)
+        _under_way.add(self)
 
     def done(self) -> bool:
         return bool(self._work.is_completed())
 
     def wait(self, timeout: float | None = None) -> torch.Tensor:
         self._work.wait() if timeout is None else self._work.wait(timedelta(seconds=timeout))
+        _under_way.discard(self)
         return self._result
 
     def when_done(self, callback: Callable[[], None]) -> None:
@@ -107,3 +118,15 @@ class AllOf:
 
     def error(self) -> BaseException | None:
         return next((error for part in self._parts if (error := part.error()) is not None), None)
+
+
+@atexit.register
+def _wait_for_all() -> None:
+    """Where a job ends without waiting: a library's thread that needs Python then takes the process with it.
+
+    Not for long, since the others may have ended in another way.
+    """
+    end_s = time.monotonic() + _AT_EXIT_S
+    for call in list(_under_way):
+        with contextlib.suppress(RuntimeError):  # a dead peer, or the time is over: nobody asks any more
+            call.wait(max(0.001, end_s - time.monotonic()))
