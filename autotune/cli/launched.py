@@ -61,11 +61,12 @@ def on_every_rank(command: Callable[..., None]) -> Callable[..., None]:
 
 def _handlers(settings: Settings) -> Handlers:
     """What a rank answers rank 0 by itself."""
-    from ..probing import host_report
+    from ..probing import host_report, keep_own_rate
     from ..run import keep_table
 
     return {
         "report": lambda asked: host_report(settings, _numbers(asked["cpus"])),
+        "keep_rate": lambda asked: keep_own_rate(settings, asked["rates"]),
         "keep_table": lambda asked: keep_table(settings, str(asked["text"])),
     }
 
