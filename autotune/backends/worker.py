@@ -22,6 +22,7 @@ from ..kernels import Communicator, Shape, _native
 from ..kernels.symmetric import Placing
 from ..measure import batch_calls
 from ..measure.timing import BATCH_US
+from ..runtime.network_facts import pair_transports
 from ..topology.memory_left import memory_left
 from ..types import Collective, Config, DType, Fidelity, Memory, ReduceOp, SampleKind, TrialState
 from .buffers import PrivateBuffers, SymmetricBuffers, Take
@@ -65,6 +66,8 @@ class Worker:
                 return {"rank": self._comm.rank}
             case "pairs":
                 return {"figures": [self._figures(a, b) for a, b in _pairs(request)]}
+            case "transports":
+                return {"pairs": [[*pair, *kinds] for pair, kinds in pair_transports(self._comm).items()]}
             case "round":
                 return {"outcomes": [self._outcome(request, config) for config in _configs(request)]}
             case "pingpong":

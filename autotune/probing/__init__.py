@@ -3,5 +3,16 @@
 from .host import Probe, gather, host_report, keep_own_rate, record
 from .job import cpus_of
 from .probe import BACKENDS, probe
+from .transports import job_transports
 
-__all__ = ["BACKENDS", "Probe", "cpus_of", "gather", "host_report", "keep_own_rate", "probe", "record"]
+__all__ = [
+    "BACKENDS",
+    "Probe",
+    "cpus_of",
+    "gather",
+    "host_report",
+    "job_transports",
+    "keep_own_rate",
+    "probe",
+    "record",
+]

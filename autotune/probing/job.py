@@ -111,8 +111,10 @@ def _measured_ranks(
     """What ranks of the job measure between each other, pair by pair, by the messages of a backend."""
     placement = tuple(sorted(map(len, job.hosts)))
     found = []
-    with closing(make_backend(backend, (0,), settings, device="auto", start_ranks=job.start)) as measuring:
-        group = measuring.start(placement)
+    with (
+        closing(make_backend(backend, (0,), settings, device="auto", start_ranks=job.start)) as measuring,
+        closing(measuring.start(placement)) as group,
+    ):
         for pair in pairs:
             first, second = ranks[pair.a], ranks[pair.b]
             progress(f"measuring {pair.words}: ranks {first} and {second}")

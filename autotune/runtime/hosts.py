@@ -33,7 +33,7 @@ from .arguments import error_budget
 from .board import Board, KeyValueStore
 from .brought import BroughtTable, brought_table
 from .host_meeting import excuse, meet_on_board, note_of, ready_together
-from .interfaces import chosen_carrier, chosen_devices
+from .interfaces import chosen_carrier, chosen_devices, rails, turned
 from .rendezvous import meet
 from .selector import Selector
 from .whereabouts import host_numbers, whereabouts
@@ -95,7 +95,11 @@ def join_hosts(
         devices = chosen_devices(settings.net_devices)
         network = networks.connection(rank, n_ranks, devices, chosen_carrier(settings.network, devices))
         agree["AUTOTUNE_NETWORK"] = network.name
-        note = note_of(rank, n_ranks, place, agree, network.address, kept_rate(settings.cache_dir, place.host))
+        place_on_host = rank if settings.local_rank is None else settings.local_rank
+        address = (
+            turned(network.address, rails(devices), place_on_host) if network.name == "sockets" else network.address
+        )
+        note = note_of(rank, n_ranks, place, agree, address, kept_rate(settings.cache_dir, place.host))
     except AutotuneError as err:
         note = excuse(err, place)
     met = meet_on_board(board, rank, n_ranks, note, agree, mine.text, timeout_s)

@@ -5,8 +5,8 @@ user's store and tables: each run has folders of its own, which are taken away.
 
 Each scene is a job: four ranks on four hosts, and on two; eight on four; four with an error budget, and four on hosts
 of which the second is five times slower. What is expected of them is written in `FINDINGS`: it follows from steps and
-bytes. A slow link carries 2(n - 1)/n messages each way in a ring, two in the middle of a chain, and one at its end or at
-a leaf of a tree, so the choice must change there, and the slow host stand last. Line rate counts the payload of TCP,
+bytes. A slow link carries 2(n - 1)/n messages each way in a ring, two in the middle of a chain, and one at its end or
+at a leaf of a tree, so the choice must change there, and the slow host stand last. Line rate counts the payload of TCP,
 1448 of 1514 bytes a frame. A scene by itself (`--scene`) takes about a minute and a half.
 """
 

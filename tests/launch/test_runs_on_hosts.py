@@ -216,6 +216,23 @@ def test_hosts_whose_names_are_the_loopbacks_find_each_other(two: Hosts, tmp_pat
     assert_done(first, second)
 
 
+@pytest.mark.parametrize(
+    ("devices", "says"),
+    [(None, "hosta-hostb: sockets/eth0"), ("eth9", "AUTOTUNE_NET_DEVICES names 'eth9', which host")],
+)
+def test_doctor_says_what_carries_between_hosts_or_why_nothing_does(
+    two: Hosts, tmp_path: Path, devices: str | None, says: str
+) -> None:
+    more = {} if devices is None else {"AUTOTUNE_NET_DEVICES": devices}
+    with ranks(two, tmp_path, ("doctor", "--json"), **more) as started:
+        first, second = ended(started)
+    assert (second.code, second.out, second.err) == (0, "", "")
+    (pairs,) = [row for row in json.loads(first.out)["findings"] if row["subject"] == "pairs of ranks"]
+    assert says in pairs["message"]
+    assert (pairs["severity"] == "error") == (devices is not None)
+    assert first.code == 1 or devices is None
+
+
 SCALING = ("bench", "all_reduce", "--sizes", "1K,256K", "--rounds", "9", "--scaling")
 
 
