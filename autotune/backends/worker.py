@@ -35,6 +35,7 @@ from .random_check import RandomCheck
 _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so that it does not stay on one
 _MOST_BUFFERS = 8
 _MOST_SINGLE_CALLS = 8
+_SURELY_SINGLE_US = 20_000.0  # a first call of so much is timed alone, whatever part of it was the first touch
 _SINGLE_CALLS_US = 1000.0  # calls that are timed one by one are repeated up to this, and their mean is the sample
 _PLACING = {Memory.PRIVATE: Placing.PRIVATE, Memory.SYMMETRIC: Placing.SYMMETRIC}  # trials are out of place
 _AGREE = Config(algorithm="flat", segment_bytes=65536)
@@ -148,7 +149,9 @@ class Worker:
             times = np.array([group.time(call, barrier, inputs, outputs, calls) / calls for _ in range(3)])
             return float(self._slowest(times).min() * 1e6)
 
-        estimate_us(1)  # first touch of pages and of both outbox halves
+        first = estimate_us(1)  # first touch of pages and of both outbox halves
+        if first > _SURELY_SINGLE_US:
+            return 1
         estimate = estimate_us(4)
         return batch_calls(estimate_us(32) if estimate < BATCH_US / 4 else estimate)
 
