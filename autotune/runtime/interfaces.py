@@ -107,6 +107,8 @@ def turned(told: bytes, addresses: Sequence[str], place: int) -> bytes:
         addresses: of interfaces that are as good as each other.
         place: of the rank among those of its host.
     """
+    if not addresses:
+        return told
     lines = told.decode().splitlines(keepends=True)
     equal = [line for address in addresses for line in lines if line.partition(" ")[0] == address]
     if not equal:
