@@ -55,7 +55,8 @@ def _one_way_us(comm: Communicator, peer: int, n_bytes: int, *, first: bool) -> 
 
 
 def _counts(round_trip_s: float, most_turns: int) -> tuple[int, int]:
-    """Round trips of a batch, and batches: as many as fit, at least one of each of three."""
+    """Round trips of a batch, and batches: as many as fit, at least one in each of three."""
+    round_trip_s = max(round_trip_s, 1e-9)
     turns = max(1, min(most_turns, int(_ENOUGH_S / _BATCHES / round_trip_s)))
     return turns, max(_LEAST_BATCHES, min(_BATCHES, int(_ENOUGH_S / (turns * round_trip_s))))
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..errors import UsageError
-from ..topology.devices import DeviceId
+from ..topology.devices import Device, DeviceId
 from ..topology.graph import Topology
 from ..topology.host_rates import late_hosts
 from ..topology.links import Link, LinkKind, Provenance
@@ -61,17 +61,18 @@ def joined_model(topology: Topology, placement: Sequence[int]) -> NetworkModel:
     groups = tuple(tuple(int(r) for r in rank[host_of == host]) for host in in_order)
     return NetworkModel(
         fabric=Fabric(host=pattern),
-        layout=Layout(order=tuple(itertools.chain(*groups)), groups=groups if max(placement) > 1 else ()),
+        layout=Layout(order=tuple(itertools.chain(*groups)), groups=groups),
         parameters=NetworkParameters(call_us=_CALL_US, message_us=_MESSAGE_SHARE * latency_us),
     )
 
 
 def _fastest(topology: Topology, host: DeviceId) -> float | None:
     """The rate of a host's fastest way to another one; None where none was measured."""
+    inside = {device.id for device in topology.within(host, Device)}
     rates = [
         link.bandwidth_gb_per_s
         for (src, _), link in topology.links.items()
-        if link.kind is LinkKind.NETWORK and link.source is Provenance.PROBE and topology.host_of(src).id == host
+        if link.kind is LinkKind.NETWORK and link.source is Provenance.PROBE and src in inside
     ]
     return max((rate for rate in rates if rate is not None), default=None)
 

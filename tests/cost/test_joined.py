@@ -8,7 +8,8 @@ import pytest
 
 from autotune.cost import joined_model
 from autotune.errors import UsageError
-from autotune.topology.devices import Core, Cpu, Device, Host
+from autotune.topology.accelerators import Switch
+from autotune.topology.devices import Core, Cpu, Device, Host, Nic
 from autotune.topology.graph import Topology
 from autotune.topology.links import Link, LinkKind, Provenance
 from autotune.types import Collective, Config, DType, OpClass, Problem, RuleKey
@@ -83,6 +84,27 @@ def test_ranks_of_a_host_share_its_way_out_and_not_their_memory() -> None:
     around = model.price(problem((2, 2), size), RING).time_us
     everybody = model.price(problem((2, 2), size), replace(RING, algorithm="direct")).time_us
     assert everybody / around == pytest.approx(2.0 / 1.5, rel=0.02)
+
+
+def test_interfaces_on_a_switch_tell_the_rates_of_their_hosts() -> None:
+    """The links that a probe fills are those of the way then: interface to switch, switch to interface."""
+    plain = hosts(4, measured=False)
+    nics = [Nic(id=f"h{number}/eth0", parent=f"h{number}", name="eth0") for number in range(4)]
+    links = {
+        (src, dst): Link(
+            src=src,
+            dst=dst,
+            kind=LinkKind.NETWORK,
+            bandwidth_gb_per_s=GB_PER_S / (5 if number == 2 else 1),
+            latency_us=LATENCY_US / 2,
+            source=Provenance.PROBE,
+        )
+        for number, nic in enumerate(nics)
+        for src, dst in ((nic.id, "spine0"), ("spine0", nic.id))
+    }
+    switch = Switch(id="spine0", parent=None, name="subnet 192.0.2.0/24")
+    topology = Topology(devices=(*plain.devices, *nics, switch), links={**plain.links, **links})
+    assert joined_model(topology, (1, 1, 1, 1)).layout.order == (0, 1, 3, 2)
 
 
 def test_hosts_that_nobody_measured_have_no_price() -> None:
