@@ -76,8 +76,7 @@ class Rounds:
         if self._known.issuperset(order):
             self._again_s = self.sample_s
         elif self._again_s == 0.0:
-            calls_us = [o.time_us * o.batch_calls if isinstance(o, Timing) else 0.0 for o in outcomes]
-            self._again_s = 1e-6 * sum(calls_us) / len(calls_us)
+            self._again_s = self.sample_s / 2
         self._known.update(order)
         results = [
             self._result(config, outcome, kind=kind, phase=phase, number=number, position=position)

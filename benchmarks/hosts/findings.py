@@ -221,6 +221,11 @@ FINDINGS = (
     ),
     Finding(
         scenes=("4x2",),
+        says="4x2: recursive doubling or tree up to 4 KiB",
+        holds=lambda cells: all(_algorithm(cells, "4x2", size) in _SMALL for size in ("8", "4K")),
+    ),
+    Finding(
+        scenes=("4x2",),
         says="4x2: a hierarchical schedule from 64 KiB",
         holds=lambda cells: _grouped(cells, "4x2", "64K", "1M"),
     ),
