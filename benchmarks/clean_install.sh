@@ -5,7 +5,8 @@
 #     benchmarks/clean_install.sh FOLDER [PYTEST_WORDS...]      # such as -k srun
 #
 # As root, with iproute2; MPIs where `python benchmarks peers` puts them, and Slurm's daemons, or these tests skip. What is in
-# FOLDER already is not made again, so that a run which was ended goes on; take the folder away to begin anew.
+# FOLDER already is not made again, so that a run which was ended goes on; take the folder away to begin anew. TORCH='==2.13.0'
+# chooses a version of PyTorch.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1" && folder=$(cd "$1" && pwd)

@@ -9,11 +9,11 @@ says how many more there are, so that a pair takes about a second at 200 Mbit/s 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ..kernels import Communicator
+from ..kernels import Communicator, _native
 from .launch import Json
 
 _SMALL_BYTES = 8
@@ -31,6 +31,22 @@ def figures_of(comm: Communicator, a: int, b: int) -> Json:
     first = comm.rank == a
     small_us, large_us = (_one_way_us(comm, b if first else a, n_bytes, first=first) for n_bytes in _TURNS)
     return [small_us, _LARGE_BYTES / (large_us * 1e3)] if first else None
+
+
+def pairs_asked(request: Mapping[str, Json]) -> list[tuple[int, int]]:
+    """The pairs of ranks in a request."""
+    listed = request["pairs"]
+    assert isinstance(listed, list)
+    return [(int(str(pair[0])), int(str(pair[1]))) for pair in listed if isinstance(pair, list)]
+
+
+def pingpong_us(comm: Communicator, n_bytes: int, turns: int) -> float | None:
+    """Microseconds of a message between ranks 0 and 1 of a host, the median of nine batches; None on other ranks."""
+    if comm.rank > 1:
+        return None
+    data = bytearray(n_bytes)
+    _native.pingpong(comm.group, data, 2)
+    return float(np.median([_native.pingpong(comm.group, data, turns) for _ in range(9)])) * 1e6
 
 
 def _one_way_us(comm: Communicator, peer: int, n_bytes: int, *, first: bool) -> float:

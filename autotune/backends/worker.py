@@ -29,7 +29,7 @@ from .buffers import PrivateBuffers, SymmetricBuffers, Take
 from .data_inputs import DataInputs
 from .inputs import Inputs
 from .launch import Json
-from .native_pairs import figures_of
+from .native_pairs import figures_of, pairs_asked, pingpong_us
 from .random_check import RandomCheck
 
 _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so that it does not stay on one
@@ -66,13 +66,13 @@ class Worker:
             case "join":
                 return {"rank": self._comm.rank}
             case "pairs":
-                return {"figures": [self._figures(a, b) for a, b in _pairs(request)]}
+                return {"figures": [self._figures(a, b) for a, b in pairs_asked(request)]}
             case "transports":
                 return {"pairs": [[*pair, *kinds] for pair, kinds in pair_transports(self._comm).items()]}
             case "round":
                 return {"outcomes": [self._outcome(request, config) for config in _configs(request)]}
             case "pingpong":
-                return {"us": self._pingpong(int(str(request["bytes"])), int(str(request["turns"])))}
+                return {"us": pingpong_us(self._comm, int(str(request["bytes"])), int(str(request["turns"])))}
         raise ValueError(f"unknown request {request['do']!r}")
 
     def _outcome(self, request: dict[str, Json], config: Config) -> dict[str, Json]:
@@ -229,20 +229,6 @@ class Worker:
         """[latency_us, bandwidth_gb_per_s] of messages between two ranks, on the first of them; None on the others."""
         self._comm.barrier()
         return figures_of(self._comm, a, b) if self._comm.rank in (a, b) else None
-
-    def _pingpong(self, n_bytes: int, turns: int) -> float | None:
-        """Microseconds of a message between ranks 0 and 1, the median of nine batches; None on other ranks."""
-        if self._comm.rank > 1:
-            return None
-        data = bytearray(n_bytes)
-        _native.pingpong(self._comm.group, data, 2)
-        return float(np.median([_native.pingpong(self._comm.group, data, turns) for _ in range(9)])) * 1e6
-
-
-def _pairs(request: dict[str, Json]) -> list[tuple[int, int]]:
-    listed = request["pairs"]
-    assert isinstance(listed, list)
-    return [(int(str(pair[0])), int(str(pair[1]))) for pair in listed if isinstance(pair, list)]
 
 
 def _shape(request: dict[str, Json]) -> Shape:

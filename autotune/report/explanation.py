@@ -67,7 +67,7 @@ class Explanation:
         candidates: chosen first, then by how long they stayed in the race and how fast they were; failed ones last.
         note: about the trials; empty without a rule.
         last_hosts: hosts that stand last in every schedule since their links were slow, in words; None for none, and
-            for ranks of one host.
+            for ranks of one host or two, of which neither is the slow one.
     """
 
     problem: Problem
@@ -144,7 +144,7 @@ def explain_choice(
         error_bound=error_bound(problem.key.collective, config, problem.key.placement, problem.timed_dtype),
         candidates=tuple(sorted(candidates, key=_place)),
         note="" if proof is None else proof.note,
-        last_hosts=table.environment.get(SLOW_HOSTS) if len(problem.key.placement) > 1 else None,
+        last_hosts=table.environment.get(SLOW_HOSTS) if len(problem.key.placement) > 2 else None,
     )
 
 
