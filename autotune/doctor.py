@@ -109,7 +109,8 @@ def diagnose(root: str = "/", settings: Settings | None = None, n_ranks: int | N
     Args:
         root: where ``/sys``, ``/proc`` and ``/dev`` are looked for.
         settings: those of the environment unless given.
-        n_ranks: the most ranks that will run here; unless given, the launcher's WORLD_SIZE, else one for each core.
+        n_ranks: the most ranks that will run here; unless given, the launcher's LOCAL_WORLD_SIZE or
+            WORLD_SIZE, else one for each core.
 
     Raises:
         ProbeError: the machine could not be read.
@@ -141,7 +142,7 @@ def gather(
     tables = tables_here(settings, here)
     return Facts(
         topology=topology,
-        n_ranks=n_ranks or settings.n_ranks or topology.n_cores,
+        n_ranks=n_ranks or settings.n_local_ranks or settings.n_ranks or topology.n_cores,
         staging_bytes=settings.staging_bytes,
         memory_available_bytes=int(available[1]) * 1024 if available else None,
         governors=tuple(governors(recorder)),

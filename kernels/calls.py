@@ -74,17 +74,24 @@ class Route:
 
 
 def load_program(
-    collective: Collective, route: Route, n_ranks: int, rank: int, root: int, host_of: tuple[int, ...] | None = None
+    collective: Collective,
+    route: Route,
+    n_ranks: int,
+    rank: int,
+    root: int,
+    host_of: tuple[int, ...] | None = None,
+    last_hosts: tuple[int, ...] = (),
 ) -> _native.Program:
-    """Build, compile and load. The root is position 0; the other ranks follow in order.
+    """Build, compile and load, in the order that `layout_of` gives.
 
     Args:
         host_of: by rank, the number of its host; None where all share one. Ranks of one host then follow each other.
+        last_hosts: as of `layout_of`.
 
     Raises:
         UsageError: no such algorithm, or not for this collective, number of ranks, exchange or lossy codecs.
     """
-    layout = layout_of(n_ranks, root, host_of)
+    layout = layout_of(n_ranks, root if collective.has_root else None, host_of, last_hosts)
     order = layout.order
     schedule = build(collective, route.algorithm, n_ranks, layout)
     if route.lossy and (objection := codec_legality(collective, schedule)):
@@ -111,22 +118,28 @@ def load_program(
     return _native.Program(programs[rank].flatten())
 
 
-def layout_of(n_ranks: int, root: int, host_of: tuple[int, ...] | None = None) -> Layout:
+def layout_of(
+    n_ranks: int, root: int | None, host_of: tuple[int, ...] | None = None, last_hosts: tuple[int, ...] = ()
+) -> Layout:
     """Which rank stands at which position, the root first, and which share a host.
 
     Args:
+        root: None where the collective has none; the order is that from rank 0 then.
         host_of: as of `load_program`; the root's host comes first then, and each host's ranks follow each other.
+        last_hosts: hosts whose links are slow. They end the order, but for a root's: the last position is the end of a
+            chain and a leaf of a tree, which sends and receives each byte once.
     """
-    ranks = [(position + root) % n_ranks for position in range(n_ranks)]
+    ranks = [(position + (root or 0)) % n_ranks for position in range(n_ranks)]
     if host_of is None:
         return Layout(order=tuple(ranks))
     hosts: dict[int, list[int]] = {}
     for rank in ranks:
         hosts.setdefault(host_of[rank], []).append(rank)
-    return Layout(
-        order=tuple(rank for group in hosts.values() for rank in group),
-        groups=tuple(tuple(group) for group in hosts.values()),
-    )
+    first = None if root is None else host_of[root]
+    late = {host: place for place, host in enumerate(last_hosts, 1)}
+    sequence = sorted(hosts, key=lambda host: (host != first, late.get(host, 0)))
+    groups = tuple(tuple(hosts[host]) for host in sequence)
+    return Layout(order=tuple(rank for group in groups for rank in group), groups=groups)
 
 
 def host_numbers(placement: Sequence[int]) -> tuple[int, ...] | None:
@@ -240,10 +253,12 @@ class Calls:
 
     Args:
         host_of: by rank, the number of its host; None where all share one.
+        last_hosts: as of `layout_of`.
     """
 
-    def __init__(self, host_of: tuple[int, ...] | None = None) -> None:
+    def __init__(self, host_of: tuple[int, ...] | None = None, last_hosts: tuple[int, ...] = ()) -> None:
         self._host_of = host_of
+        self._last_hosts = last_hosts
         self._programs: OrderedDict[tuple[Collective, Route, int], _native.Program] = OrderedDict()
         self._calls: OrderedDict[tuple[Shape, Config, bool], _native.Call] = OrderedDict()
 
@@ -303,7 +318,9 @@ class Calls:
         key = (shape.collective, route, shape.root)
         program = self._programs.get(key)
         if program is None:
-            program = load_program(shape.collective, route, group.n_ranks, group.rank, shape.root, self._host_of)
+            program = load_program(
+                shape.collective, route, group.n_ranks, group.rank, shape.root, self._host_of, self._last_hosts
+            )
             if len(self._programs) >= _PROGRAMS_KEPT:
                 self._programs.popitem(last=False)
             self._programs[key] = program

@@ -81,7 +81,7 @@ class Communicator(Collectives):
             raise UsageError(
                 f"the segment is for {self._group.n_ranks} ranks, not {n_ranks}", remedy="give all ranks one segment"
             )
-        self._calls = Calls(None if hosts is None else hosts.host_of)
+        self._calls = Calls() if hosts is None else Calls(hosts.host_of, hosts.last_hosts)
         self.hosts = hosts
         self._selector = selector
         self._asked: dict[tuple[int, int, np.dtype[Any], ReduceOp | str, int, Placing], _native.Call] = {}

@@ -30,12 +30,14 @@ class Hosts:
         host_of: by rank, the number of its host.
         host_names: by host, for people.
         n_neighbours: ranks that share this rank's cores: all on its machine, whose containers may be several hosts.
+        last_hosts: as of `calls.layout_of`; the same on all ranks.
     """
 
     network: _native.Network
     host_of: tuple[int, ...]
     host_names: tuple[str, ...]
     n_neighbours: int
+    last_hosts: tuple[int, ...] = ()
 
     def transports(self) -> dict[int, tuple[str, ...]]:
         """By rank of another host, what reaches it: ``sockets/eth0``, or as UCX names it, ``rc_mlx5/mlx5_0:1``."""

@@ -56,31 +56,42 @@ def seat_pairs(topology: Topology, seats: Sequence[Device]) -> list[SeatPair]:
 
     Within a host all pairs are considered. Between hosts: of each host with the next one, and of the first with the
     last, the first seats, and the first with the last seat; so that the number grows with the hosts and not with pairs.
+    All of these first seats are in the answer: a host whose link is slow is of the same class as the others.
 
     Args:
         seats: by rank.
     """
     routes = Routes(topology)
-    ends: dict[str, list[SeatPair]] = {}
+    kept: dict[str, list[SeatPair]] = {}
+    last: dict[str, SeatPair] = {}
     far: dict[str, int] = {}
-    for a, b in _candidates(topology, seats):
+    for a, b, always in _candidates(topology, seats):
         words, reach = _class(topology, routes, seats[a], seats[b])
         far[words] = max(far.get(words, 0), reach)
-        ends[words] = [*ends.get(words, [])[:1], SeatPair(a=a, b=b, words=words)]
-    return [pair for words in sorted(ends, key=lambda words: (far[words], words)) for pair in ends[words]]
+        last[words] = SeatPair(a=a, b=b, words=words)
+        if always or words not in kept:
+            kept.setdefault(words, []).append(last[words])
+    return [
+        pair
+        for words in sorted(kept, key=lambda words: (far[words], words))
+        for pair in dict.fromkeys((*kept[words], last[words]))
+    ]
 
 
-def _candidates(topology: Topology, seats: Sequence[Device]) -> Iterator[tuple[int, int]]:
+def _candidates(topology: Topology, seats: Sequence[Device]) -> Iterator[tuple[int, int, bool]]:
+    """Pairs of positions, and whether a pair is measured whatever its class."""
     by_host: dict[DeviceId, list[int]] = {}
     for position, seat in enumerate(seats):
         by_host.setdefault(topology.host_of(seat.id).id, []).append(position)
     hosts = list(by_host.values())
     for own in hosts:
-        yield from ((a, b) for index, a in enumerate(own) for b in own[index + 1 :])
+        yield from ((a, b, False) for index, a in enumerate(own) for b in own[index + 1 :])
     between = dict.fromkeys([*zip(range(len(hosts)), range(1, len(hosts)), strict=False), (0, len(hosts) - 1)])
     for one, other in between:
         if one != other:
-            yield from dict.fromkeys([(hosts[one][0], hosts[other][0]), (hosts[one][0], hosts[other][-1])])
+            yield hosts[one][0], hosts[other][0], True
+            if len(hosts[other]) > 1:
+                yield hosts[one][0], hosts[other][-1], False
 
 
 def _class(topology: Topology, routes: Routes, a: Device, b: Device) -> tuple[str, int]:

@@ -13,7 +13,6 @@ import json
 import os
 import socket
 import sys
-import time
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -23,21 +22,22 @@ from ..kernels import Communicator, Shape, _native
 from ..kernels.symmetric import Placing
 from ..measure import batch_calls
 from ..measure.timing import BATCH_US
+from ..runtime.network_facts import pair_transports
 from ..topology.memory_left import memory_left
 from ..types import Collective, Config, DType, Fidelity, Memory, ReduceOp, SampleKind, TrialState
 from .buffers import PrivateBuffers, SymmetricBuffers, Take
 from .data_inputs import DataInputs
 from .inputs import Inputs
 from .launch import Json
+from .native_pairs import figures_of, pairs_asked, pingpong_us
 from .random_check import RandomCheck
 
 _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so that it does not stay on one
 _MOST_BUFFERS = 8
 _MOST_SINGLE_CALLS = 8
+_SURELY_SINGLE_US = 20_000.0  # a first call of so much is timed alone, whatever part of it was the first touch
 _SINGLE_CALLS_US = 1000.0  # calls that are timed one by one are repeated up to this, and their mean is the sample
 _PLACING = {Memory.PRIVATE: Placing.PRIVATE, Memory.SYMMETRIC: Placing.SYMMETRIC}  # trials are out of place
-PAIR_SMALL_BYTES = 8
-PAIR_LARGE_BYTES = 4 << 20
 _AGREE = Config(algorithm="flat", segment_bytes=65536)
 _GATHER = Config(algorithm="direct", segment_bytes=65536)
 
@@ -66,11 +66,13 @@ class Worker:
             case "join":
                 return {"rank": self._comm.rank}
             case "pairs":
-                return {"figures": [self._figures(a, b) for a, b in _pairs(request)]}
+                return {"figures": [self._figures(a, b) for a, b in pairs_asked(request)]}
+            case "transports":
+                return {"pairs": [[*pair, *kinds] for pair, kinds in pair_transports(self._comm).items()]}
             case "round":
                 return {"outcomes": [self._outcome(request, config) for config in _configs(request)]}
             case "pingpong":
-                return {"us": self._pingpong(int(str(request["bytes"])), int(str(request["turns"])))}
+                return {"us": pingpong_us(self._comm, int(str(request["bytes"])), int(str(request["turns"])))}
         raise ValueError(f"unknown request {request['do']!r}")
 
     def _outcome(self, request: dict[str, Json], config: Config) -> dict[str, Json]:
@@ -147,7 +149,9 @@ class Worker:
             times = np.array([group.time(call, barrier, inputs, outputs, calls) / calls for _ in range(3)])
             return float(self._slowest(times).min() * 1e6)
 
-        estimate_us(1)  # first touch of pages and of both outbox halves
+        first = estimate_us(1)  # first touch of pages and of both outbox halves
+        if first > _SURELY_SINGLE_US:
+            return 1
         estimate = estimate_us(4)
         return batch_calls(estimate_us(32) if estimate < BATCH_US / 4 else estimate)
 
@@ -224,42 +228,7 @@ class Worker:
     def _figures(self, a: int, b: int) -> Json:
         """[latency_us, bandwidth_gb_per_s] of messages between two ranks, on the first of them; None on the others."""
         self._comm.barrier()
-        if self._comm.rank not in (a, b):
-            return None
-        first = self._comm.rank == a
-        latency_us = self._turns_us(first, b if first else a, PAIR_SMALL_BYTES, 200)
-        large_us = self._turns_us(first, b if first else a, PAIR_LARGE_BYTES, 4)
-        return [latency_us, PAIR_LARGE_BYTES / (large_us * 1e3)] if first else None
-
-    def _turns_us(self, first: bool, peer: int, n_bytes: int, turns: int) -> float:
-        """Microseconds of one message one way, half of a round trip: the median of nine batches."""
-        data = np.zeros(n_bytes, np.uint8)
-        batches: list[float] = []
-        for _ in range(10):
-            start = time.perf_counter()
-            for _ in range(turns):
-                if first:
-                    self._comm.send(data, peer)
-                    self._comm.recv(data, peer)
-                else:
-                    self._comm.recv(data, peer)
-                    self._comm.send(data, peer)
-            batches.append((time.perf_counter() - start) / turns / 2 * 1e6)
-        return float(np.median(batches[1:]))  # the first one makes connections
-
-    def _pingpong(self, n_bytes: int, turns: int) -> float | None:
-        """Microseconds of a message between ranks 0 and 1, the median of nine batches; None on other ranks."""
-        if self._comm.rank > 1:
-            return None
-        data = bytearray(n_bytes)
-        _native.pingpong(self._comm.group, data, 2)
-        return float(np.median([_native.pingpong(self._comm.group, data, turns) for _ in range(9)])) * 1e6
-
-
-def _pairs(request: dict[str, Json]) -> list[tuple[int, int]]:
-    listed = request["pairs"]
-    assert isinstance(listed, list)
-    return [(int(str(pair[0])), int(str(pair[1]))) for pair in listed if isinstance(pair, list)]
+        return figures_of(self._comm, a, b) if self._comm.rank in (a, b) else None
 
 
 def _shape(request: dict[str, Json]) -> Shape:

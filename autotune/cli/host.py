@@ -100,6 +100,7 @@ def _show_topology(topology: Topology, *, as_json: bool, as_matrix: bool, svg: P
         show_text(tree(topology))
 
 
+@on_every_rank
 def doctor(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="With --env: a start script, read and never run.")
@@ -118,11 +119,14 @@ def doctor(
         str | None, typer.Option("--ranks", metavar="N", help="The most ranks that will run here; else one a core.")
     ] = None,
     as_json: AsJson = False,
+    *,
+    job: Job | None,
 ) -> None:
     """Say what on this host would spoil a run.
 
-    Each finding has its remedy. The exit code is 1 if a run would fail. With --env, say which settings of HCCL are
-    wrong, hang or do nothing (docs/ascend.md).
+    Each finding has its remedy. The exit code is 1 if a run would fail. Inside a launcher, say it of all its hosts, and
+    what carries the messages of each pair of ranks. With --env, say which settings of HCCL are wrong, hang or do
+    nothing (docs/ascend.md).
     """
     if env:
         from .hccl import lint_settings
@@ -130,17 +134,18 @@ def doctor(
         _refuse("is about this host, and --env about settings", ranks is not None, "--ranks")
         return lint_settings(file, soc, moe, as_json=as_json)
     _refuse("comes with --env", file is not None or soc is not None or moe is not None, "FILE, --soc or --moe")
-    from ..doctor import Severity, diagnose
     from ..report.findings import findings_view
+    from ..settings import read
+    from .diagnosing import job_rows, own_rows
 
-    found = diagnose(n_ranks=None if ranks is None else one_rank_count(ranks))
-    rows = [(finding.severity.value, finding.subject, finding.message, finding.remedy) for finding in found]
+    n_ranks = None if ranks is None else one_rank_count(ranks)
+    rows = own_rows(read(), n_ranks) if job is None else job_rows(job, read(), n_ranks)
     if as_json:
         names = ("severity", "subject", "message", "remedy")
         show_json({"findings": [dict(zip(names, row, strict=True)) for row in rows]})
     else:
         show(findings_view(rows))
-    if any(finding.severity is Severity.ERROR for finding in found):
+    if any(severity == "error" for severity, *_ in rows):
         raise typer.Exit(1)
 
 

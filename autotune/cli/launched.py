@@ -16,6 +16,7 @@ import typer
 from .output import say
 
 if TYPE_CHECKING:
+    from ..backends.launch import Json
     from ..launch.agent import Handlers
     from ..settings import Settings
 
@@ -61,13 +62,22 @@ def on_every_rank(command: Callable[..., None]) -> Callable[..., None]:
 
 def _handlers(settings: Settings) -> Handlers:
     """What a rank answers rank 0 by itself."""
-    from ..probing import host_report
+    from ..probing import host_report, keep_own_rate
     from ..run import keep_table
 
     return {
         "report": lambda asked: host_report(settings, _numbers(asked["cpus"])),
+        "doctor": lambda asked: _doctor(settings, asked["ranks"]),
+        "keep_rate": lambda asked: keep_own_rate(settings, asked["rates"]),
         "keep_table": lambda asked: keep_table(settings, str(asked["text"])),
     }
+
+
+def _doctor(settings: Settings, ranks: Json) -> Json:
+    """This host's findings; of as many ranks as the launcher's variables say, unless told."""
+    from .diagnosing import own_rows
+
+    return [list(row) for row in own_rows(settings, None if ranks is None else int(str(ranks)))]
 
 
 def _numbers(listed: object) -> list[int]:

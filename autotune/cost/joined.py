@@ -2,20 +2,24 @@
 
 In:  a topology of hosts, how many ranks each of them has. Out: a network model. May not touch: clocks, trials.
 
-Between hosts a probe measures a pair of each kind, not all pairs. What it found stands for all: every host has one way
-out and one way in, which its ranks share; inside a host every rank has its own memory to write to and to read from.
+Between hosts a probe measures some pairs, not all. Every host has one way out and one way in, which its ranks share, as
+fast as its fastest pair; hosts without one are as fast as the median. Hosts whose links are slow stand last, as when
+ranks meet. Inside a host every rank has its own memory to write to and to read from.
 """
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from ..errors import UsageError
+from ..topology.devices import Device, DeviceId
 from ..topology.graph import Topology
-from ..topology.links import Link, LinkKind
+from ..topology.host_rates import late_hosts
+from ..topology.links import Link, LinkKind, Provenance
 from ..types import Layout
 from .fabric import NO_RESOURCE, Fabric, HostPattern
 from .network import NetworkModel
@@ -26,7 +30,7 @@ _CALL_US, _MESSAGE_SHARE = 20.0, 0.1  # of a socket: the latter of its latency, 
 
 
 def joined_model(topology: Topology, placement: Sequence[int]) -> NetworkModel:
-    """The model of ranks by host, those of a host one after the other.
+    """The model of ranks by host, those of a host one after the other; the hosts are the first ones of the topology.
 
     Raises:
         UsageError: nothing was measured between hosts.
@@ -44,17 +48,33 @@ def joined_model(topology: Topology, placement: Sequence[int]) -> NetworkModel:
     out = np.where(abroad, host_of[:, None], 2 * n_hosts + rank[:, None])
     into = np.where(abroad, n_hosts + host_of[None, :], 2 * n_hosts + n_ranks + rank[None, :])
     itself = np.eye(n_ranks, dtype=bool)
+    known = [_fastest(topology, host.id) for host in topology.hosts[:n_hosts]]
+    known += [None] * (n_hosts - len(known))
+    ways_gb_per_s = [gb_per_s if rate is None else rate for rate in known]
     pattern = HostPattern(
-        capacity_gb_per_s=np.array([gb_per_s] * 2 * n_hosts + [inside_gb_per_s] * 2 * n_ranks),
+        capacity_gb_per_s=np.array([*ways_gb_per_s] * 2 + [inside_gb_per_s] * 2 * n_ranks),
         crosses=np.where(itself[:, :, None], NO_RESOURCE, np.stack([out, into], axis=2)).astype(np.int32),
         latency_us=np.where(itself, 0.0, np.where(abroad, latency_us, inside_us)),
     )
-    groups = tuple(tuple(int(r) for r in rank[host_of == host]) for host in range(n_hosts))
+    late = late_hosts(known)
+    in_order = [*(host for host in range(n_hosts) if host not in late), *late]
+    groups = tuple(tuple(int(r) for r in rank[host_of == host]) for host in in_order)
     return NetworkModel(
         fabric=Fabric(host=pattern),
-        layout=Layout(order=tuple(range(n_ranks)), groups=groups if max(placement) > 1 else ()),
+        layout=Layout(order=tuple(itertools.chain(*groups)), groups=groups),
         parameters=NetworkParameters(call_us=_CALL_US, message_us=_MESSAGE_SHARE * latency_us),
     )
+
+
+def _fastest(topology: Topology, host: DeviceId) -> float | None:
+    """The rate of a host's fastest way to another one; None where none was measured."""
+    inside = {device.id for device in topology.within(host, Device)}
+    rates = [
+        link.bandwidth_gb_per_s
+        for (src, _), link in topology.links.items()
+        if link.kind is LinkKind.NETWORK and link.source is Provenance.PROBE and src in inside
+    ]
+    return max((rate for rate in rates if rate is not None), default=None)
 
 
 def _figures(links: Iterable[Link]) -> tuple[float, float] | None:

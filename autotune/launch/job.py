@@ -170,6 +170,10 @@ class Job:
         """What people call a host."""
         return self._agents.peers[host[0]].hello.host
 
+    def host_key(self, host: Sequence[int]) -> str:
+        """The host's word of `runtime.whereabouts`."""
+        return self._agents.peers[host[0]].hello.host_key
+
     def start(
         self,
         placement: tuple[int, ...],

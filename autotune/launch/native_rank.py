@@ -48,7 +48,7 @@ def _joined(setup: Setup, *, secret: str) -> Communicator:
         group=setup.group,
         table=shipped_table("native"),  # calls bring their config
         timeout_s=setup.timeout_s,
-        settings=replace(read(), secret=secret),
+        settings=replace(read(), secret=secret, local_rank=setup.local_rank),
     )
 
 

@@ -14,6 +14,7 @@ from ..distil import Verdict, judge
 from ..kernels.error_bound import ErrorBound, error_bound
 from ..measure import Comparison, Interval, median_interval, paired_ratio
 from ..table import Rule, TuningTable
+from ..topology.host_rates import ENVIRONMENT as SLOW_HOSTS
 from ..types import Config, Fidelity, Phase, Problem, Sample, SampleKind, Trial, TrialState
 from .figures import comparison_text
 
@@ -65,6 +66,8 @@ class Explanation:
         error_bound: of a lossy config; None where it is lossless.
         candidates: chosen first, then by how long they stayed in the race and how fast they were; failed ones last.
         note: about the trials; empty without a rule.
+        last_hosts: hosts that stand last in every schedule since their links were slow, in words; None for none, and
+            for ranks of one host or two, of which neither is the slow one.
     """
 
     problem: Problem
@@ -75,6 +78,7 @@ class Explanation:
     error_bound: ErrorBound | None
     candidates: tuple[Candidate, ...]
     note: str
+    last_hosts: str | None = None
 
     @property
     def fidelity(self) -> Fidelity | None:
@@ -138,6 +142,7 @@ def explain_choice(
         error_bound=error_bound(problem.key.collective, config, problem.key.placement, problem.timed_dtype),
         candidates=tuple(sorted(candidates, key=_place)),
         note="" if proof is None else proof.note,
+        last_hosts=table.environment.get(SLOW_HOSTS) if len(problem.key.placement) > 2 else None,
     )
 
 

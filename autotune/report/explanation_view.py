@@ -50,6 +50,10 @@ def explanation_view(explanation: Explanation) -> RenderableType:
         steady = "" if chosen is None or chosen.steady_us is None else f", steady {format_us(chosen.steady_us)} us"
         time = f"{format_us(rule.median_us)} us {times_text(rule.low_us, rule.high_us)}"
         facts.append(("rule", f"sizes {sizes_text(rule)}{at}: {time} in {rule.n_rounds} rounds{ring}{steady}"))
+    if explanation.last_hosts is not None:
+        facts.append(
+            ("order", f"{explanation.last_hosts}: last in every schedule, the end of a chain, a leaf of a tree")
+        )
     if explanation.error_bound is not None:
         facts.append(("error", _error_text(explanation.error_bound, explanation.fidelity)))
     if explanation.why_default:
@@ -72,6 +76,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
         "tuned": rule is not None,
         "reason": explanation.reason,
         "why_default": explanation.why_default or None,
+        "last_hosts": explanation.last_hosts,
         "error": _error_fields(explanation),
         "rule": None if rule is None else _rule_fields(rule),
         "measured_message_bytes": explanation.measured_bytes,

@@ -26,10 +26,13 @@ class Met:
     table_text: str
     places: list[Whereabouts]
     addresses: list[bytes]
+    rates_gb_per_s: list[float | None]  # of the links of the ranks' hosts
 
 
-def note_of(rank: int, n_ranks: int, place: Whereabouts, agree: dict[str, str], address: bytes) -> dict[str, object]:
-    """What a rank says of itself; `address` is its network's."""
+def note_of(
+    rank: int, n_ranks: int, place: Whereabouts, agree: dict[str, str], address: bytes, gb_per_s: float | None
+) -> dict[str, object]:
+    """What a rank says of itself; `address` is its network's, `gb_per_s` of its host's link."""
     return {
         "rank": rank,
         "n_ranks": n_ranks,
@@ -39,6 +42,7 @@ def note_of(rank: int, n_ranks: int, place: Whereabouts, agree: dict[str, str], 
         "name": place.name,
         "cores": list(place.cores),
         "address": base64.b64encode(address).decode(),
+        "gb_per_s": gb_per_s,
     }
 
 
@@ -74,7 +78,7 @@ def meet_on_board(
     assert isinstance(found, list)
     places = [Whereabouts(machine=n["machine"], host=n["host"], name=n["name"], cores=tuple(n["cores"])) for n in found]
     addresses = [base64.b64decode(n["address"]) for n in found]
-    return Met(str(answer["run"]), str(answer["table"]), places, addresses)
+    return Met(str(answer["run"]), str(answer["table"]), places, addresses, [n["gb_per_s"] for n in found])
 
 
 def ready_together(board: Board, rank: int, n_ranks: int, note: dict[str, object], timeout_s: float) -> None:

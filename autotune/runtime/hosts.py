@@ -27,12 +27,13 @@ from .. import __version__
 from ..errors import AutotuneError, UsageError
 from ..settings import Settings, read
 from ..table import TuningTable, parse_table
+from ..topology.host_rates import kept_rate, late_hosts
 from ..types import Collective, Config, DType, Memory, ReduceOp
 from .arguments import error_budget
 from .board import Board, KeyValueStore
 from .brought import BroughtTable, brought_table
 from .host_meeting import excuse, meet_on_board, note_of, ready_together
-from .interfaces import chosen_carrier, chosen_devices
+from .interfaces import chosen_carrier, chosen_devices, rails, turned
 from .rendezvous import meet
 from .selector import Selector
 from .whereabouts import host_numbers, whereabouts
@@ -94,7 +95,11 @@ def join_hosts(
         devices = chosen_devices(settings.net_devices)
         network = networks.connection(rank, n_ranks, devices, chosen_carrier(settings.network, devices))
         agree["AUTOTUNE_NETWORK"] = network.name
-        note = note_of(rank, n_ranks, place, agree, network.address)
+        place_on_host = rank if settings.local_rank is None else settings.local_rank
+        address = (
+            turned(network.address, rails(devices), place_on_host) if network.name == "sockets" else network.address
+        )
+        note = note_of(rank, n_ranks, place, agree, address, kept_rate(settings.cache_dir, place.host))
     except AutotuneError as err:
         note = excuse(err, place)
     met = meet_on_board(board, rank, n_ranks, note, agree, mine.text, timeout_s)
@@ -114,7 +119,14 @@ def join_hosts(
             note = excuse(err, place)
         ready_together(board, rank, n_ranks, note, timeout_s)
         same_machine = [p for p in met.places if p.machine == place.machine]
-        hosts = networks.Hosts(network=network, host_of=host_of, host_names=names, n_neighbours=len(same_machine))
+        rates = [met.rates_gb_per_s[host_of.index(host)] for host in range(len(names))]
+        hosts = networks.Hosts(
+            network=network,
+            host_of=host_of,
+            host_names=names,
+            n_neighbours=len(same_machine),
+            last_hosts=tuple(late_hosts(rates)),
+        )
         n_cores = len({core for p in same_machine for core in p.cores})
         return _communicator(fd, rank, n_ranks, hosts, n_cores, met.table_text, max_error, settings, timeout_s)
     finally:

@@ -52,6 +52,10 @@ class Rounds:
         self._bench = bench
         self.trials = {trial.config: trial for trial in stored}
         self.sample_s = 0.0  # what one sample of the last round took, handling included
+        self._again_s = (
+            0.0  # the same of the last round without newcomers, whose first checks take several samples' time
+        )
+        self._known: set[Config] = set()
 
     def measure(self, configs: Sequence[Config], kind: SampleKind, phase: Phase) -> list[tuple[Config, Outcome]]:
         """The next round of this phase and kind, in an order of its own.
@@ -69,6 +73,11 @@ class Rounds:
         began_s = bench.budget.elapsed_s
         outcomes = bench.backend.measure_round(problem, order, kind=kind, batch=_batch(kind, phase, number))
         self.sample_s = (bench.budget.elapsed_s - began_s) / len(order)
+        if self._known.issuperset(order):
+            self._again_s = self.sample_s
+        elif self._again_s == 0.0:
+            self._again_s = self.sample_s / 2
+        self._known.update(order)
         results = [
             self._result(config, outcome, kind=kind, phase=phase, number=number, position=position)
             for position, (config, outcome) in enumerate(zip(order, outcomes, strict=True))
@@ -79,9 +88,9 @@ class Rounds:
         return list(zip(order, outcomes, strict=True))
 
     def must_fit(self, n_samples: int) -> None:
-        """Raises OutOfTime where the budget does not reach for so many more samples."""
+        """Raises OutOfTime where the budget does not reach for so many more samples of configs that are known."""
         left_s = self._bench.budget.left_s
-        if left_s is not None and n_samples * self.sample_s > left_s:
+        if left_s is not None and n_samples * self._again_s > left_s:
             raise OutOfTime
 
     def next_number(self, phase: Phase, kind: SampleKind) -> int:

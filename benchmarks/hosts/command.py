@@ -3,7 +3,8 @@
     python benchmarks hosts up --hosts 4 --rate 1000      # then: ip netns exec ath0 ping 198.18.0.2
     python benchmarks hosts down --hosts 4
     python benchmarks hosts run --hosts 2 -- python -m autotune probe --backend torch
-    python benchmarks hosts findings                      # what the tuner finds at 1 Gbit/s: four minutes, quiet
+    python benchmarks hosts findings                      # what the tuner finds at 1 Gbit/s: seven minutes, quiet
+    python benchmarks hosts findings --scene slow         # one of its scenes
     python benchmarks hosts run --per-host 3,2 --slow 1=200 -- autotune bench all_reduce --scaling
 
 `run` starts the command's ranks in each host, with what torchrun would set in its environment, and takes the hosts
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             n_hosts=len(per_host),
             rate_mbit=options.rate or None,
             slow_mbit=dict(map(_slow, options.slow)),
+            n_interfaces=options.interfaces,
             prefix=options.prefix or _prefix(options.do),
         )
         if options.do == "up":
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             down(network)
         elif options.do == "findings":
             enter_private()
-            return findings.main()
+            return findings.main(options.scene)
         else:
             enter_private()
             with made(network):
@@ -92,6 +94,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rate", type=int, default=1000, metavar="MBIT", help="of each interface; 0: not shaped")
     parser.add_argument("--per-host", metavar="N,N", help="ranks of each host, which says how many hosts; default 1")
     parser.add_argument("--slow", action="append", default=[], metavar="HOST=MBIT", help="another rate for one host")
+    parser.add_argument("--interfaces", type=int, default=1, metavar="N", help="of each host, 1 to 8; default 1")
+    parser.add_argument("--scene", action="append", default=[], metavar="NAME", help="of findings; may be repeated")
     parser.add_argument("--prefix", default="", help="of the namespaces' names; default at")
     parser.add_argument("--within", type=float, default=_WITHIN_S, metavar="S", help="the longest that run may take")
     words = list(sys.argv[1:] if arguments is None else arguments)

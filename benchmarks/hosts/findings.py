@@ -3,10 +3,11 @@
 In:  nothing but the testbed. Out: a table of every cell, and which findings hold; 1 if one does not. May not touch: the
 user's store and tables: each run has folders of its own, which are taken away.
 
-Each scene is a job of four ranks: on four hosts, on two, on four with an error budget, and on four of which one is
-five times slower. What is expected of them is written in `FINDINGS`, before anything is measured: it follows from steps
-and bytes. A slow link at the end of a row of hosts carries 2(n - 1)/n messages in a ring, and one in a chain or as a
-leaf of a tree, so the choice must change there. Line rate counts the payload of TCP, 1448 of 1514 bytes a frame.
+Each scene is a job: four ranks on four hosts, and on two; eight on four; four with an error budget, and four on hosts
+of which the second is five times slower. What is expected of them is written in `FINDINGS`: it follows from steps and
+bytes. A slow link carries 2(n - 1)/n messages each way in a ring, two in the middle of a chain, and one at its end or
+at a leaf of a tree, so the choice must change there, and the slow host stand last. Line rate counts the payload of TCP,
+1448 of 1514 bytes a frame. A scene by itself (`--scene`) takes about a minute and a half.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autotune.errors import UsageError
 from autotune.units import format_bytes, parse_bytes
 
 from .launch import run_ranks
@@ -71,36 +73,50 @@ _LOSSY = ("--max-error", "0.1", "--distribution", "normal")
 SCENES = (
     Scene(name="4x1", per_host=(1, 1, 1, 1), sizes="8,4K,1M,4M", budget="55s"),
     Scene(name="2x2", per_host=(2, 2), sizes="8,4K,64K,1M,4M", budget="45s"),
-    Scene(name="4x1, error up to 0.1", per_host=(1, 1, 1, 1), sizes="1M", budget="30s", more=_LOSSY),
-    Scene(name="4x1, last host slow", per_host=(1, 1, 1, 1), sizes="1M,4M", budget="40s", slow_mbit={3: SLOW_MBIT}),
+    Scene(name="4x2", per_host=(2, 2, 2, 2), sizes="8,4K,64K,1M", budget="60s"),
+    Scene(name="lossy", per_host=(1, 1, 1, 1), sizes="64K,1M,4M", budget="55s", more=_LOSSY),
+    Scene(name="slow", per_host=(1, 1, 1, 1), sizes="1M,4M", budget="50s", slow_mbit={1: SLOW_MBIT}),
 )
 Cells = Mapping[tuple[str, int], Cell]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What must come out."""
+    """What must come out of some scenes."""
 
+    scenes: tuple[str, ...]
     says: str
     holds: Callable[[Cells], bool]
 
 
-def main() -> int:
-    """Measure; the exit code. To be called where namespaces may be made."""
+def main(chosen: Sequence[str] = ()) -> int:
+    """Measure; the exit code. To be called where namespaces may be made.
+
+    Args:
+        chosen: names of scenes; all, if there are none.
+
+    Raises:
+        UsageError: no such scene.
+    """
+    known = {scene.name: scene for scene in SCENES}
+    if unknown := [name for name in chosen if name not in known]:
+        raise UsageError(f"no scene {unknown[0]!r}", remedy=f"give --scene one of {', '.join(known)}")
+    scenes = [known[name] for name in dict.fromkeys(chosen)] or list(SCENES)
     cells: dict[tuple[str, int], Cell] = {}
     start = time.monotonic()
     print(f"{'scene':22}{'size':>6}  {'choice':44}{'us [95 %]':>26}  {'over default':>18}  {'over ring':>18}  line")
     explained = ""
-    for scene in SCENES:
+    for scene in scenes:
         with _folders() as environ:
             for cell in _tuned(scene, environ)["cells"]:
                 cells[scene.name, cell["message_bytes"]] = cell
                 print(_row(scene, cell), flush=True)
             if scene.slow_mbit:
                 explained = _explained(scene, environ)
-    print(f"\n{len(SCENES)} runs, {time.monotonic() - start:.0f} s\n\n{explained}\n")
-    verdicts = [_verdict(finding, cells) for finding in FINDINGS]
-    for verdict, finding in zip(verdicts, FINDINGS, strict=True):
+    print(f"\n{len(scenes)} runs, {time.monotonic() - start:.0f} s\n\n{explained}\n")
+    judged = [finding for finding in FINDINGS if set(finding.scenes) <= {scene.name for scene in scenes}]
+    verdicts = [_verdict(finding, cells) for finding in judged]
+    for verdict, finding in zip(verdicts, judged, strict=True):
         print(f"{verdict:6} {finding.says}")
     return 0 if set(verdicts) <= {_HOLDS} else 1
 
@@ -178,33 +194,71 @@ def _algorithm(cells: Cells, scene: str, size: str) -> str:
     return str(cells[scene, parse_bytes(size)]["config"]["algorithm"])
 
 
+def _grouped(cells: Cells, scene: str, *sizes: str) -> bool:
+    return all(_algorithm(cells, scene, size).startswith(_GROUPED) for size in sizes)
+
+
 FINDINGS = (
     Finding(
+        scenes=("4x1",),
         says="4x1: recursive doubling or tree up to 4 KiB",
         holds=lambda cells: all(_algorithm(cells, "4x1", size) in _SMALL for size in ("8", "4K")),
     ),
     Finding(
+        scenes=("4x1",),
         says="4x1: 97 % of line rate from 1 MiB",
         holds=lambda cells: all(line_share(cells["4x1", parse_bytes(size)]) >= 0.97 for size in ("1M", "4M")),
     ),
     Finding(
+        scenes=("2x2",),
         says="2x2: a hierarchical schedule from 64 KiB",
-        holds=lambda cells: all(_algorithm(cells, "2x2", size).startswith(_GROUPED) for size in ("64K", "1M", "4M")),
+        holds=lambda cells: _grouped(cells, "2x2", "64K", "1M", "4M"),
     ),
     Finding(
+        scenes=("2x2",),
         says="2x2: 1.4 times as fast as the fixed ring from 1 MiB",
         holds=lambda cells: all((cells["2x2", parse_bytes(size)]["ring_gain"] or 0) >= 1.4 for size in ("1M", "4M")),
     ),
     Finding(
-        says="4x1, error up to 0.1: a lossy codec pays at 1 MiB",
-        holds=lambda cells: cells["4x1, error up to 0.1", 1 << 20]["config"]["codec"] != "none",
+        scenes=("4x2",),
+        says="4x2: recursive doubling or tree up to 4 KiB",
+        holds=lambda cells: all(_algorithm(cells, "4x2", size) in _SMALL for size in ("8", "4K")),
     ),
     Finding(
-        says="4x1, last host slow: another choice than on equal links, with fewer bytes on the slow one",
+        scenes=("4x2",),
+        says="4x2: a hierarchical schedule from 64 KiB",
+        holds=lambda cells: _grouped(cells, "4x2", "64K", "1M"),
+    ),
+    Finding(
+        scenes=("4x1", "lossy"),
+        says="4x1, error up to 0.1: a lossy codec is at least 1.5 times as fast as what is lossless, from 1 MiB",
         holds=lambda cells: all(
-            _algorithm(cells, "4x1, last host slow", size) in ("chain", "tree", "double_tree")
-            and _algorithm(cells, "4x1", size) != _algorithm(cells, "4x1, last host slow", size)
+            cells["lossy", parse_bytes(size)]["config"]["codec"] != "none"
+            and 1.5 * cells["lossy", parse_bytes(size)]["median_us"] <= cells["4x1", parse_bytes(size)]["median_us"]
             for size in ("1M", "4M")
+        ),
+    ),
+    Finding(
+        scenes=("lossy",),
+        says="4x1, error up to 0.1: a lossy codec from 1 MiB",
+        holds=lambda cells: all(
+            cells["lossy", parse_bytes(size)]["config"]["codec"] != "none" for size in ("1M", "4M")
+        ),
+    ),
+    Finding(
+        scenes=("slow",),
+        says="4x1, second host slow: a chain or tree, at 1.3 times the speed of the fixed ring",
+        holds=lambda cells: all(
+            _algorithm(cells, "slow", size) in ("chain", "tree", "double_tree")
+            and (cells["slow", parse_bytes(size)]["ring_gain"] or 0) >= 1.3
+            for size in ("1M", "4M")
+        ),
+    ),
+    Finding(
+        scenes=("4x1", "slow"),
+        says="4x1, second host slow: another choice than on equal links",
+        holds=lambda cells: all(
+            _algorithm(cells, "4x1", size) != _algorithm(cells, "slow", size) for size in ("1M", "4M")
         ),
     ),
 )

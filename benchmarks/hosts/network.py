@@ -35,6 +35,7 @@ class Network:
         rate_mbit: of each host's interface, each way, in 1e6 bits per second of whole Ethernet frames; None for as fast
             as the machine can.
         slow_mbit: the rate of some hosts, by number, in place of that.
+        n_interfaces: of each host, eth0, eth1 ..., each at its rate and in a subnet of its own.
         burst_bytes: that an interface sends at once after a pause.
         congestion: how TCP's senders find their rate (cubic, reno, bbr ...); None is this machine's choice.
         prefix: of the namespaces' names.
@@ -43,6 +44,7 @@ class Network:
     n_hosts: int = 4
     rate_mbit: int | None = 1000
     slow_mbit: Mapping[int, int] = field(default_factory=dict)
+    n_interfaces: int = 1
     burst_bytes: int = 128 << 10
     congestion: str | None = None
     prefix: str = "at"
@@ -50,6 +52,8 @@ class Network:
     def __post_init__(self) -> None:
         if not 2 <= self.n_hosts <= 64:
             raise UsageError(f"{self.n_hosts} hosts", remedy="give 2 to 64")
+        if not 1 <= self.n_interfaces <= 8:
+            raise UsageError(f"{self.n_interfaces} interfaces", remedy="give 1 to 8")
         for rate in (self.rate_mbit, *self.slow_mbit.values()):
             if rate is not None and rate < 1:
                 raise UsageError(f"a rate of {rate} Mbit/s", remedy="give 1 or more")
@@ -74,12 +78,11 @@ class Network:
         """All namespaces."""
         return (*map(self.host, range(self.n_hosts)), self.switch)
 
-    @property
-    def subnet(self) -> str:
-        return "198.18.0.0/24"
+    def subnet(self, interface: int = 0) -> str:
+        return f"198.18.{interface}.0/24"
 
-    def address(self, number: int) -> str:
-        return f"198.18.0.{number + 1}"
+    def address(self, number: int, interface: int = 0) -> str:
+        return f"198.18.{interface}.{number + 1}"
 
     def inside(self, number: int) -> list[str]:
         """The words before a command that is to run in a host; the command takes their process."""
@@ -113,22 +116,29 @@ def _make(network: Network) -> None:
     for name in ("br0", "lo"):
         _run("ip", "-n", switch, "link", "set", name, "up")
     for number in range(network.n_hosts):
-        host, port = network.host(number), f"v{number}"
-        _run("ip", "netns", "add", host)
-        _run("ip", "link", "add", port, "netns", switch, "type", "veth", "peer", "name", "eth0", "netns", host)
-        _run("ip", "-n", switch, "link", "set", port, "master", "br0", "up")
-        _run("ip", "-n", host, "address", "add", f"{network.address(number)}/24", "dev", "eth0")
-        for name in ("eth0", "lo"):
-            _run("ip", "-n", host, "link", "set", name, "up")
-        if network.congestion is not None:  # by route: a namespace's sysctl takes those only that the machine allows
-            subnet, own = network.subnet, network.address(number)
-            way = ("dev", "eth0", "scope", "link", "src", own, "congctl", network.congestion)
-            _run("ip", "-n", host, "route", "replace", subnet, *way)
-        rate = network.slow_mbit.get(number, network.rate_mbit)
-        if rate is not None:
-            bucket = ("tbf", "rate", f"{rate}mbit", "burst", f"{network.burst_bytes}b", "latency", "50ms")
-            _run("tc", "-n", host, "qdisc", "replace", "dev", "eth0", "root", *bucket)
-            _run("tc", "-n", switch, "qdisc", "replace", "dev", port, "root", *bucket)
+        _run("ip", "netns", "add", network.host(number))
+        _run("ip", "-n", network.host(number), "link", "set", "lo", "up")
+        for interface in range(network.n_interfaces):
+            _plug(network, number, interface)
+
+
+def _plug(network: Network, number: int, interface: int) -> None:
+    """Join an interface of a host to the bridge."""
+    switch, host, name = network.switch, network.host(number), f"eth{interface}"
+    port = f"v{number}" if interface == 0 else f"v{number}x{interface}"
+    address = network.address(number, interface)
+    _run("ip", "link", "add", port, "netns", switch, "type", "veth", "peer", "name", name, "netns", host)
+    _run("ip", "-n", switch, "link", "set", port, "master", "br0", "up")
+    _run("ip", "-n", host, "address", "add", f"{address}/24", "dev", name)
+    _run("ip", "-n", host, "link", "set", name, "up")
+    if network.congestion is not None:  # by route: a namespace's sysctl takes those only that the machine allows
+        way = ("dev", name, "scope", "link", "src", address, "congctl", network.congestion)
+        _run("ip", "-n", host, "route", "replace", network.subnet(interface), *way)
+    rate = network.slow_mbit.get(number, network.rate_mbit)
+    if rate is not None:
+        bucket = ("tbf", "rate", f"{rate}mbit", "burst", f"{network.burst_bytes}b", "latency", "50ms")
+        _run("tc", "-n", host, "qdisc", "replace", "dev", name, "root", *bucket)
+        _run("tc", "-n", switch, "qdisc", "replace", "dev", port, "root", *bucket)
 
 
 def down(network: Network) -> None:

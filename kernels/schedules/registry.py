@@ -244,11 +244,14 @@ ALGORITHMS: tuple[Algorithm, ...] = (
         },
         dense=frozenset({Collective.ALL_GATHER, Collective.REDUCE_SCATTER}),
     ),
-    Algorithm(
-        name="two_leaders",
-        summary="two ranks of each group do so, for hosts with two interfaces",
-        source="Karonis et al. 2000, Exploiting hierarchy in parallel computer networks",
-        grouped={Collective.ALL_REDUCE: partial(hierarchical.all_reduce, n_leaders=2)},
+    *(
+        Algorithm(
+            name=f"{word}_leaders",
+            summary=f"{word} ranks of each group do so, for hosts with {word} interfaces",
+            source="Karonis et al. 2000, Exploiting hierarchy in parallel computer networks",
+            grouped={Collective.ALL_REDUCE: partial(hierarchical.all_reduce, n_leaders=number)},
+        )
+        for word, number in (("two", 2), ("four", 4), ("eight", 8))
     ),
 )
 

@@ -111,6 +111,33 @@ def test_both_ends_of_a_connection_find_their_rate_as_told(network: Network) -> 
     assert said.split() == ["reno", "reno"]
 
 
+BY_BOTH = """
+import os, socket
+if os.environ["RANK"] == "0":
+    doors = [socket.create_server((f"198.18.{subnet}.1", 5000)) for subnet in range(2)]
+    for door in doors:
+        door.settimeout(20)
+        link, (peer, _) = door.accept()
+        print(peer, link.recv(1).decode())
+else:
+    for subnet in range(2):
+        while True:
+            try:
+                link = socket.create_connection((f"198.18.{subnet}.1", 5000), 20)
+                break
+            except ConnectionRefusedError:
+                pass
+        link.sendall(str(subnet).encode())
+"""
+
+
+@needs_hosts
+def test_hosts_with_two_interfaces_reach_each_other_by_both(network: Network) -> None:
+    with made(replace(network, n_interfaces=2)):
+        said = run_ranks(network, [sys.executable, "-c", BY_BOTH], within_s=30)
+    assert said.split() == ["198.18.0.2", "0", "198.18.1.2", "1"]
+
+
 @needs_hosts
 def test_a_rank_that_fails_ends_the_others(network: Network) -> None:
     marker = f"rank of test {os.getpid()}"
@@ -140,7 +167,16 @@ def test_hosts_that_are_there_already_are_not_made_twice(network: Network) -> No
 
 @pytest.mark.parametrize(
     "words",
-    [{"n_hosts": 1}, {"n_hosts": 65}, {"rate_mbit": 0}, {"congestion": "a b"}, {"prefix": "a/b"}, {"prefix": ""}],
+    [
+        {"n_hosts": 1},
+        {"n_hosts": 65},
+        {"rate_mbit": 0},
+        {"n_interfaces": 0},
+        {"n_interfaces": 9},
+        {"congestion": "a b"},
+        {"prefix": "a/b"},
+        {"prefix": ""},
+    ],
 )
 def test_networks_that_cannot_be_meant(words: dict[str, int | str]) -> None:
     with pytest.raises(UsageError):

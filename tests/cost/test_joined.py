@@ -8,7 +8,8 @@ import pytest
 
 from autotune.cost import joined_model
 from autotune.errors import UsageError
-from autotune.topology.devices import Core, Cpu, Device, Host
+from autotune.topology.accelerators import Switch
+from autotune.topology.devices import Core, Cpu, Device, Host, Nic
 from autotune.topology.graph import Topology
 from autotune.topology.links import Link, LinkKind, Provenance
 from autotune.types import Collective, Config, DType, OpClass, Problem, RuleKey
@@ -17,8 +18,12 @@ GB_PER_S, LATENCY_US = 0.125, 30.0
 RING = Config(algorithm="ring", segment_bytes=64 << 10)
 
 
-def hosts(n_hosts: int, *, measured: bool = True) -> Topology:
-    """Hosts of two CPUs; the first CPUs of the first two hosts were measured, and so was the first host inside."""
+def hosts(n_hosts: int, *, measured: bool = True, slow: int | None = None) -> Topology:
+    """Hosts of two CPUs; the first CPUs of the first two hosts were measured, and so was the first host inside.
+
+    Args:
+        slow: a host at a fifth of the rate; its first CPU, and the others', were measured with those of all others.
+    """
     devices: list[Device] = []
     for host in (f"h{number}" for number in range(n_hosts)):
         devices.append(Host(id=host, parent=None))
@@ -29,6 +34,12 @@ def hosts(n_hosts: int, *, measured: bool = True) -> Topology:
                 Cpu(id=f"{host}/cpu{number}", parent=core, number=number, allowed=True),
             ]
     ends = [("h0/cpu0", "h1/cpu0", LinkKind.NETWORK, GB_PER_S, LATENCY_US)] if measured else []
+    if slow is not None:
+        ends = [
+            (f"h{a}/cpu0", f"h{b}/cpu0", LinkKind.NETWORK, GB_PER_S / (5 if slow in (a, b) else 1), LATENCY_US)
+            for b in range(n_hosts)
+            for a in range(b)
+        ]
     ends.append(("h0/cpu0", "h0/cpu1", LinkKind.SHM, 8.0, 1.0))
     links = [
         Link(
@@ -75,6 +86,40 @@ def test_ranks_of_a_host_share_its_way_out_and_not_their_memory() -> None:
     assert everybody / around == pytest.approx(2.0 / 1.5, rel=0.02)
 
 
+def test_interfaces_on_a_switch_tell_the_rates_of_their_hosts() -> None:
+    """The links that a probe fills are those of the way then: interface to switch, switch to interface."""
+    plain = hosts(4, measured=False)
+    nics = [Nic(id=f"h{number}/eth0", parent=f"h{number}", name="eth0") for number in range(4)]
+    links = {
+        (src, dst): Link(
+            src=src,
+            dst=dst,
+            kind=LinkKind.NETWORK,
+            bandwidth_gb_per_s=GB_PER_S / (5 if number == 2 else 1),
+            latency_us=LATENCY_US / 2,
+            source=Provenance.PROBE,
+        )
+        for number, nic in enumerate(nics)
+        for src, dst in ((nic.id, "spine0"), ("spine0", nic.id))
+    }
+    switch = Switch(id="spine0", parent=None, name="subnet 192.0.2.0/24")
+    topology = Topology(devices=(*plain.devices, *nics, switch), links={**plain.links, **links})
+    assert joined_model(topology, (1, 1, 1, 1)).layout.order == (0, 1, 3, 2)
+
+
 def test_hosts_that_nobody_measured_have_no_price() -> None:
     with pytest.raises(UsageError, match="nothing was measured"):
         joined_model(hosts(2, measured=False), (1, 1))
+
+
+@pytest.mark.parametrize("slow", range(4))
+def test_a_host_with_a_slow_link_is_the_end_of_a_chain_wherever_it_stands(slow: int) -> None:
+    """Each byte crosses the slow link once each way; in a ring, 3/4 of the message twice."""
+    size = 16 << 20
+    model = joined_model(hosts(4, slow=slow), (1, 1, 1, 1))
+    assert model.layout.order[-1] == slow
+    once_us = size / (GB_PER_S / 5 * 1e3)
+    in_a_row = model.price(problem((1, 1, 1, 1), size), replace(RING, algorithm="chain")).time_us
+    around = model.price(problem((1, 1, 1, 1), size), RING).time_us
+    assert once_us < in_a_row < 1.1 * once_us
+    assert around / in_a_row == pytest.approx(1.5, rel=0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +116,32 @@ def test_hierarchical_schedules_on_hosts_with_different_numbers_of_ranks(
     for index, call in enumerate(calls):
         outputs = outputs_of(call, played, 1, index)
         check_exact(n, call, outputs)
+        check_alike(call, outputs)
+
+
+def test_a_host_whose_link_is_slow_stands_last_on_all_ranks_and_results_are_right(play: Play, tmp_path: Path) -> None:
+    """Rank 0's own host is: roots on each host, in an order that begins with none of these for calls without a root."""
+    n = 4
+    calls = [call for call in every_call((1, 2, 1)) if call.count == COUNTS[2]]
+    assert {call.root for call in calls} == set(range(n))
+    sums = [call for call in calls if call.collective is Collective.ALL_REDUCE]
+    calls += [replace(call, dtype=DType.FLOAT32, op=ReduceOp.SUM, values="random", in_place=False) for call in sums]
+    steps = [{"do": "join"}, {"do": "calls", "calls": [call.to_json() for call in calls]}, {"do": "close"}]
+    own = {
+        str(rank): [{"do": "keep_rate", "gb_per_s": rate}, *steps] for rank, rate in enumerate((0.03, 0.12, 0.12, 0.1))
+    }
+    environ = {"AUTOTUNE_CACHE_DIR": str(tmp_path / "cache")}
+    played = play(Scene(per_host=(1, 2, 1), steps=[], own=own, environ=environ), tmp_path)
+    assert played.codes == [0] * n, played.said
+    for step in range(1 + len(steps)):
+        assert set(played.errors(step)) == {"none"}, played.errors(step)
+    assert all(results is not None and results[1]["last_hosts"] == [0] for results in played.results)
+    for index, call in enumerate(calls):
+        outputs = outputs_of(call, played, 2, index)
+        if call.values == "random":
+            check_close(n, call, outputs)
+        else:
+            check_exact(n, call, outputs)
         check_alike(call, outputs)
 
 

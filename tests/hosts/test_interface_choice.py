@@ -50,6 +50,20 @@ def test_two_interfaces_in_two_subnets_both_reach(play: Play, tmp_path: Path) ->
     assert used(play(Scene(per_host=(1, 1), steps=STEPS, prepare=prepare), tmp_path)) <= {"eth0", "eth1"}
 
 
+def test_ranks_of_a_host_share_its_equal_interfaces_out(play: Play, carrier: str, tmp_path: Path) -> None:
+    """The first rank of each host is reached by the first one, the second by the second."""
+    steps = [STEPS[0], STEPS[2], STEPS[3]]
+    prepare = cable("192.0.2.1/24", "192.0.2.2/24")
+    played = play(Scene(per_host=(2, 2), steps=steps, prepare=prepare), tmp_path)
+    assert played.codes == [0] * 4, played.said
+    for results in played.results:
+        assert results is not None
+        pairs = {(low, high): kinds for low, high, *kinds in results[1]["pairs"]}
+        if carrier == "sockets":  # UCX sends each message by all of them
+            found = [pairs[low, high] for low, high in ((0, 2), (1, 2), (0, 3), (1, 3))]
+            assert found == [["sockets/eth0"], ["sockets/eth0"], ["sockets/eth1"], ["sockets/eth1"]]
+
+
 @pytest.mark.parametrize("name", [pytest.param("eth0", marks=pytest.mark.slow), "eth1"])
 def test_of_two_interfaces_the_named_one_is_used(name: str, play: Play, tmp_path: Path) -> None:
     prepare = cable("192.0.2.1/24", "192.0.2.2/24")

@@ -10,7 +10,7 @@ from scenes.scene import Played, Scene, Step
 
 from autotune.errors import UsageError
 from autotune.runtime import interfaces
-from autotune.runtime.interfaces import active_adapters, chosen_carrier, chosen_devices, devices
+from autotune.runtime.interfaces import active_adapters, chosen_carrier, chosen_devices, devices, turned
 from autotune.runtime.network_facts import network_facts
 from autotune.runtime.whereabouts import host_numbers, whereabouts
 
@@ -95,3 +95,11 @@ def test_a_rank_knows_its_host_and_hosts_of_one_name_are_told_apart(tmp_path: Pa
     assert here.host != whereabouts(tmp_path / "elsewhere").host
     assert here.machine == whereabouts(tmp_path / "elsewhere").machine
     assert host_numbers(["x", "x", "y", "z"], ["a", "a", "b", "b"]) == ((0, 0, 1, 2), ("a", "b (host 1)", "b (host 2)"))
+
+
+def test_what_a_rank_tells_begins_with_the_interface_of_its_place() -> None:
+    told = b"192.0.2.1 5000\n198.51.100.1 5000\n203.0.113.1 5000\n2001:db8::1 5000\n"
+    equal = ("192.0.2.1", "203.0.113.1")
+    assert turned(told, equal, 0) == (b"192.0.2.1 5000\n203.0.113.1 5000\n198.51.100.1 5000\n2001:db8::1 5000\n")
+    assert turned(told, equal, 3).splitlines()[:2] == [b"203.0.113.1 5000", b"192.0.2.1 5000"]
+    assert turned(told, ("192.0.2.9",), 1) == turned(told, (), 1) == told

@@ -2,7 +2,8 @@
 
 In:  a folder, and the nodes, this host if there are none. Out: variables with which srun and sbatch find them. All
 daemons stay in the foreground, as children of this process, and are ended with the block; nothing outside the folder is
-touched but ports.
+touched but ports, and a folder for spools, which is taken away: a step's socket is in there, and its path has to be
+short, or srun says "Task launch failed: Unspecified error".
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import secrets
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +34,7 @@ AuthInfo=socket={folder}/munge.sock
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool.%n
+SlurmdSpoolDir={spools}/%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.%n.pid
 ProctrackType=proctrack/linuxproc
@@ -80,8 +82,9 @@ class Slurm:
 
     def __enter__(self) -> Slurm:
         folder = self._folder
-        for name in ("state", *(f"spool.{node.name}" for node in self._nodes)):
-            (folder / name).mkdir()
+        spools = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="slurmd-")))
+        for made in (folder / "state", *(spools / node.name for node in self._nodes)):
+            made.mkdir()
         for parent in (folder, *folder.parents):
             if parent.stat().st_uid == os.getuid() and parent != Path("/"):
                 parent.chmod(parent.stat().st_mode | 0o011)  # munge wants its socket to be reachable
@@ -94,6 +97,7 @@ class Slurm:
                 address=self._nodes[0].address,
                 nodes="\n".join(f"NodeName={n.name} NodeAddr={n.address} CPUs=4 State=UNKNOWN" for n in self._nodes),
                 folder=folder,
+                spools=spools,
                 controller=ports[0],
                 daemon=ports[1],
             )

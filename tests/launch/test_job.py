@@ -30,6 +30,15 @@ def assert_quiet(rank: Ended) -> None:
     assert (rank.code, rank.out, rank.err) == (0, "", "")
 
 
+def test_doctor_says_what_carries_the_messages_of_the_job(tmp_path: Path) -> None:
+    with started(tmp_path, ("doctor", "--json"), 2) as ranks:
+        first, second = ended(ranks)
+    assert_quiet(second)
+    found = {row["subject"]: row for row in json.loads(first.out)["findings"]}
+    assert found["pairs of ranks"]["message"] == "inside a host: shared memory"
+    assert found["memory"]["message"].startswith("2 ranks ")
+
+
 def test_rank_0_prints_and_the_others_follow_in_silence(tmp_path: Path) -> None:
     with started(tmp_path, SMALL, 2) as ranks:
         first, second = ended(ranks)

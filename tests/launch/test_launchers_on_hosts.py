@@ -89,7 +89,7 @@ def test_a_rank_and_then_an_agent_are_killed_on_the_other_host(
         words, more = srun(two, tmp_path)
     else:
         words, more = mpirun(name, two)
-    with running(tmp_path, [*words, *AUTOTUNE, *LONG], **more) as process:
+    with running(tmp_path, [*words, *AUTOTUNE, *LONG, "--ranks", "4"], **more) as process:  # rank 3 in every cell
         until(lambda: n_samples(tmp_path) or process.poll() is not None, "samples", 120)
         assert process.poll() is None, process.communicate()
         (victim,) = children(_agents(tmp_path)[3])

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from launch.on_hosts import Hosts, hosts, rank_of, ranks
+from launch.on_hosts import PORT, Hosts, hosts, rank_of, ranks
 from launch.ranks_by_hand import Ended, alive, children, ended, kill, n_samples, until
 
 needs_torch = pytest.mark.skipif(
@@ -158,14 +158,20 @@ for port in map(int, sys.argv[2:]):
 def test_a_rank_that_is_late_is_waited_for_and_rubbish_on_the_ports_changes_nothing(two: Hosts, tmp_path: Path) -> None:
     """While rank 0 waits, a stranger on the other host talks to whatever listens on rank 0's."""
     with ranks(two, tmp_path, SMALL, leave_out=[1]) as started:
-        until(lambda: len(listening(started[0].pid)) > 1, "the ports of torch's store and of rank 0")
-        ports = listening(started[0].pid)
+        until(lambda: len(ports_of(started[0].pid)) > 1, "the ports of torch's store and of rank 0")
+        ports = ports_of(started[0].pid)
         words = [*two.inside(1), sys.executable, "-c", RUBBISH, two.address(0), *map(str, ports)]
         subprocess.run(words, check=True, timeout=60, cwd="/")
         started.append(rank_of(two, tmp_path, SMALL, 1))
         first, second = ended(started)
     assert_done(first, second)
     assert f"closed a connection from {two.address(1)}: it did not know the run's secret" in first.err
+
+
+def ports_of(pid: int) -> list[int]:
+    """TCP ports on which somebody listens on a rank's host; none before it is there and serves torch's store."""
+    found = listening(pid)
+    return found if int(PORT) in found else []
 
 
 def listening(pid: int) -> list[int]:
@@ -214,6 +220,23 @@ def test_hosts_whose_names_are_the_loopbacks_find_each_other(two: Hosts, tmp_pat
     with ranks(two, tmp_path, (*SMALL, "--backend", "torch"), MASTER_ADDR="hosta") as started:
         first, second = ended(started)
     assert_done(first, second)
+
+
+@pytest.mark.parametrize(
+    ("devices", "says"),
+    [(None, "hosta-hostb: sockets/eth0"), ("eth9", "AUTOTUNE_NET_DEVICES names 'eth9', which host")],
+)
+def test_doctor_says_what_carries_between_hosts_or_why_nothing_does(
+    two: Hosts, tmp_path: Path, devices: str | None, says: str
+) -> None:
+    more = {} if devices is None else {"AUTOTUNE_NET_DEVICES": devices}
+    with ranks(two, tmp_path, ("doctor", "--json"), **more) as started:
+        first, second = ended(started)
+    assert (second.code, second.out, second.err) == (0, "", "")
+    (pairs,) = [row for row in json.loads(first.out)["findings"] if row["subject"] == "pairs of ranks"]
+    assert says in pairs["message"]
+    assert (pairs["severity"] == "error") == (devices is not None)
+    assert first.code == 1 or devices is None
 
 
 SCALING = ("bench", "all_reduce", "--sizes", "1K,256K", "--rounds", "9", "--scaling")

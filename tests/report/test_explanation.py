@@ -76,6 +76,22 @@ def test_a_winner_that_replaced_the_default_is_explained() -> None:
     assert "as fast in 9 paired rounds, p = 0.002" in found.why_default  # the test's first look; later rounds are spare
 
 
+def test_hosts_that_stand_last_are_said_of_ranks_on_three_hosts_or_more() -> None:
+    words = "hostb (about 1/4 of the usual rate)"
+    pair = replace(PROBLEM.key, n_ranks=4, placement=(2, 2))
+    placed = replace(PROBLEM.key, n_ranks=4, placement=(1, 1, 1, 1))
+    for key, last in ((PROBLEM.key, None), (pair, None), (placed, words)):
+        problem = replace(PROBLEM, key=key)
+        table = a_table(TREE)
+        table = replace(table, environment={**table.environment, "slow_hosts": words})
+        found = explain_choice(
+            problem, config=TREE, reason="measured", rule=None, proof=None, table=table, reference=RING
+        )
+        assert found.last_hosts == last
+        assert explanation_document(found)["last_hosts"] == last
+        assert any(words in line for line in lines(explanation_view(found))) == (last is not None)
+
+
 def test_a_winner_that_was_not_better_enough_is_explained() -> None:
     found = explained(DEFAULT, the_trials(12.9))
     assert f"{DEFAULT} stays: {TREE} won the race, but then was 1.01x" in found.why_default

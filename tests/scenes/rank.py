@@ -26,6 +26,9 @@ from autotune.errors import AutotuneError
 from autotune.kernels import Communicator, Shape
 from autotune.runtime.hosts import join_hosts
 from autotune.runtime.network_facts import pair_transports
+from autotune.runtime.whereabouts import whereabouts
+from autotune.settings import read
+from autotune.topology.host_rates import keep_rate
 from autotune.types import Config
 
 Result = dict[str, Any]
@@ -61,7 +64,18 @@ class Actor:
         )
         hosts = self.comm.hosts
         assert hosts is not None
-        return {"host_of": hosts.host_of, "names": hosts.host_names, "transports": hosts.transports()}
+        return {
+            "host_of": hosts.host_of,
+            "names": hosts.host_names,
+            "transports": hosts.transports(),
+            "last_hosts": hosts.last_hosts,
+        }
+
+    def do_keep_rate(self, gb_per_s: float) -> Result:
+        """As a probe does, on the host that this rank is on."""
+        settings = read()
+        keep_rate(settings.cache_dir, whereabouts(settings.runtime_dir).host, gb_per_s)
+        return {}
 
     def do_calls(self, calls: list[Result]) -> Result:
         """Collectives without a barrier between them; their outputs."""

@@ -24,7 +24,8 @@ def test_what_there_is() -> None:
         C.ALL_REDUCE: (
             *("ring", "tree", "double_tree", "chain", "recursive_doubling", "recursive_halving_doubling"),
             *("nhr", "bruck", "direct", "flat", "hierarchical", "hierarchical_ring", "hierarchical_halving_doubling"),
-            *("hierarchical_double_tree", "hierarchical_nhr", "leaders", "two_leaders"),
+            *("hierarchical_double_tree", "hierarchical_nhr"),
+            *("leaders", "two_leaders", "four_leaders", "eight_leaders"),
         ),
         C.ALL_GATHER: ("ring", "recursive_doubling", "nhr", "bruck", "direct", "hierarchical", "leaders"),
         C.REDUCE_SCATTER: ("ring", "recursive_halving_doubling", "nhr", "bruck", "direct", "hierarchical", "leaders"),
@@ -182,7 +183,8 @@ def test_costs_of_what_runs_between_groups_and_of_fewer_leaders(n_groups: int, s
     for name, plain in (("halving_doubling", "recursive_halving_doubling"), ("double_tree", "double_tree")):
         steps, wire = cost_figures(C.ALL_REDUCE, plain, n_groups)
         assert cost(f"hierarchical_{name}") == (2 + steps, (2 * (size - 1) + wire) / size)
-    for name, k in (("leaders", 1), ("two_leaders", 2)):
+    for name, most in (("leaders", 1), ("two_leaders", 2), ("four_leaders", 4), ("eight_leaders", 8)):
+        k = min(most, size)
         assert cost(name) == (2 + 2 * log(n_groups), (size + k - 2 + TWICE(n_groups)) / k)
     by_leaders = 3, ((size - 1) * (n - 1) + n - size) * Fraction(1, n)
     assert [cost_figures(c, "leaders", n, layout) for c in (C.ALL_GATHER, C.REDUCE_SCATTER)] == [by_leaders] * 2
@@ -201,6 +203,8 @@ def test_uneven_groups_have_as_many_leaders_as_the_smallest_has_ranks() -> None:
 
     assert crossing("leaders") == columns(1)
     assert crossing("two_leaders") == columns(2)
+    assert crossing("four_leaders") == columns(4)
+    assert crossing("eight_leaders") == columns(7)
     assert crossing("hierarchical") == crossing("hierarchical_ring") == columns(7)
 
 

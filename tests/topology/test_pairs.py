@@ -74,7 +74,7 @@ def test_threads_of_one_core_are_a_pair_where_only_they_may_be_used(recorded: Re
     assert numbers(parse(recording)) == [(3, 19, "same core")]
 
 
-def test_seats_of_a_super_pod_show_every_class_of_link_once_or_twice() -> None:
+def test_seats_of_a_super_pod_show_every_class_of_link_and_every_host_with_the_next() -> None:
     topology = build(load([MACHINES / "cluster-a3-super-pod" / "recording"]))
     seats = topology.rank_devices()
     assert [(pair.words, pair.a, pair.b) for pair in seat_pairs(topology, seats)] == [
@@ -83,10 +83,12 @@ def test_seats_of_a_super_pod_show_every_class_of_link_once_or_twice() -> None:
         ("same host, hccs_sw", 0, 2),
         ("same host, hccs_sw", 1, 3),
         ("other host, hccs_sw hccs_sw", 0, 4),
+        ("other host, hccs_sw hccs_sw", 8, 12),
         ("other host, hccs_sw hccs_sw", 8, 15),
         ("same host, hccs_sw hccs_sw", 4, 5),
         ("same host, hccs_sw hccs_sw", 14, 15),
         ("other host, rdma rdma", 4, 8),
+        ("other host, rdma rdma", 0, 12),
         ("other host, rdma rdma", 0, 15),
     ]
 

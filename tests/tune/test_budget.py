@@ -138,6 +138,36 @@ def test_a_race_that_was_cut_is_not_taken_up_again_once_confirming_has_begun(run
     assert max(map(confirm_rounds, trials)) == QUICK.most_rounds
 
 
+class Checked(SimulatedBackend):
+    """Every config takes 20 ms, and what is new ten times as long: it is checked."""
+
+    def __init__(self) -> None:
+        super().__init__(time_us=lambda problem, config: 20_000.0)
+        self._checked: set[Config] = set()
+
+    def measure_round(
+        self, problem: Problem, configs: Sequence[Config], *, kind: SampleKind, batch: int
+    ) -> list[Outcome]:
+        before_s = self.elapsed_s
+        outcomes = super().measure_round(problem, configs, kind=kind, batch=batch)
+        each_s = (self.elapsed_s - before_s) / len(configs)
+        self.elapsed_s += 9 * each_s * len(set(configs) - self._checked)
+        self._checked.update(configs)
+        return outcomes
+
+
+def test_what_the_first_checks_of_configs_take_is_not_expected_of_all_rounds(run: Run) -> None:
+    """After the race's first round nine of two configs would not fit, were all samples as long as those."""
+    free = Checked()
+    n_configs = len(free.candidates(RELAXED))
+    free.measure_round(RELAXED, free.candidates(RELAXED), kind=SampleKind.FRESH, batch=0)
+    first_round_s, backend = free.clock(), Checked()
+    budget_s = first_round_s * (1 + 1.3 * MIN_ROUNDS / n_configs)
+    report = run.tune([RELAXED], backend, effort=QUICK, budget_s=budget_s, clock=backend.clock)
+    assert report.complete
+    assert max(map(confirm_rounds, run.store.trials())) >= MIN_ROUNDS
+
+
 def test_without_a_budget_nothing_is_cut(run: Run) -> None:
     backend = SimulatedBackend(SLOW, time_us=lambda p, c: 1e6)
     effort = replace(QUICK, confirm_rounds=20, most_rounds=25)
