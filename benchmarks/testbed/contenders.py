@@ -25,6 +25,7 @@ from autotune.backends.mpi_ranks import Launch, RankSet
 from autotune.types import Memory
 
 from .doors import doors
+from .pauses import started
 from .table import OURS, RING
 
 _AGENT = """#!/bin/sh
@@ -56,7 +57,7 @@ def _contender(
                 stack.enter_context(doors([network.host(number) for number in range(len(per_host))], address))
                 return plain.commands(address, scratch)
 
-            return RankSet(name, sum(per_host), Launch(commands=commands, env=plain.env), remedy="see what it wrote")
+            return started(name, network, sum(per_host), Launch(commands=commands, env=plain.env))
 
     return Contender(name=name, role=role, memory=Memory.PRIVATE, settings=settings, start=start)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hosts.network import Network
 from peers.cells import Cell
 from peers.judgement import Verdict
 from peers.ours import config_words
@@ -12,9 +15,10 @@ from peers.rounds import CellRecord, Contender
 from testbed import kept, table
 from testbed.command import main
 from testbed.grid import COLLECTIVES, LARGE_BYTES, PLACEMENTS, RATES_MBIT, SIZES, Scene
+from testbed.pauses import PausingRanks, started
 from testbed.table import OURS, RING, State, judged
 
-from autotune.backends.mpi_ranks import RankSet
+from autotune.backends.mpi_ranks import Launch, RankSet
 from autotune.errors import UsageError
 from autotune.types import Collective, Config, Memory, Phase, Sample, SampleKind
 
@@ -166,6 +170,43 @@ def test_the_table_says_what_is_missing() -> None:
         "1 won, 0 held, 0 lost, 0 undecided, 2 not measured, of 3 cells",
         "targets beyond the better peer: 2 met, 0 missed, 0 open, of 2",
     ]
+
+
+RANK = """
+import os, socket, sys, time
+with socket.socket(socket.AF_UNIX) as link, link.makefile("r") as requests:
+    link.connect(b"\\0" + sys.argv[1].encode())
+    answer, last = f"hello {sys.argv[2]} {os.getpid()} echo", time.monotonic()
+    while True:
+        link.sendall(answer.encode() + b"\\n")
+        line = requests.readline()
+        if not line:
+            break
+        pause_ms, words = 1000 * (time.monotonic() - last), line.split()
+        answer, last = "us" + f" {pause_ms}" * int(words[5]), time.monotonic()
+        if words[9] == "wrong":
+            answer = "wrong on purpose"
+"""
+
+
+def test_timings_of_longer_messages_begin_with_full_buckets() -> None:
+    network = Network(n_hosts=2, rate_mbit=100, burst_bytes=128 << 10)
+    words = [sys.executable, "-c", RANK]
+    launch = Launch(commands=lambda address, _: [[*words, address, str(rank)] for rank in range(2)], env={})
+    with started("echo", network, 2, launch) as ranks:
+        assert isinstance(ranks, PausingRanks)
+        short, long = (
+            ranks.ask(f"sample all_reduce {n} fresh 0 3 1 1 0 -\n", timeout_s=20) for n in (1 << 10, 4 << 10)
+        )
+        parts = ranks.ask("sample all_gather 2048 fresh 0 2 1 1 0 -\n", timeout_s=20)
+        assert ranks.ask("sample all_reduce 4096 fresh 0 3 1 1 0 wrong\n", timeout_s=20) == ["wrong on purpose\n"] * 2
+    for rank in range(2):
+        assert len(set(short[rank].split())) == 2  # one request, whose time is told three times
+        times_ms = [float(word) for word in (*long[rank].split()[1:], *parts[rank].split()[1:])]
+        assert len(times_ms) == 5
+        assert min(times_ms) >= (128 << 10) * 8 / 100e6 * 1e3
+    with started("echo", replace(network, rate_mbit=None), 2, launch) as ranks:
+        assert type(ranks) is RankSet
 
 
 def test_showing_measures_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
