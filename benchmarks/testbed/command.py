@@ -89,7 +89,12 @@ def _measure(
     if not todo:
         return
     cores = tuple(sorted(os.sched_getaffinity(0)))
-    network = Network(n_hosts=scene.n_hosts, rate_mbit=scene.rate_mbit or None, prefix=f"at{os.getpid()}")
+    network = Network(
+        n_hosts=scene.n_hosts,
+        rate_mbit=scene.rate_mbit or None,
+        congestion=options.congestion,
+        prefix=f"at{os.getpid()}",
+    )
     with made(network), contextlib.ExitStack() as ending, kept.appended(path) as samples:
         field = contenders(network, scene.per_host, cores, homes)
         for contender in field:
@@ -182,6 +187,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--sizes", metavar="SIZES", help="such as 8,64K,1M")
     add("--collective", action="append", choices=[c.value for c in COLLECTIVES], help="may be repeated")
     add("--only", metavar="CELLS", help="patterns such as '2x2/1000/all_reduce/*,4x?/0/*/8B'")
+    add("--congestion", default="cubic", metavar="NAME", help="how TCP finds its rate, for all: default %(default)s")
     add("--race", type=float, default=20.0, metavar="SECONDS", help="of a cell at most, default %(default)g")
     add("--budget", type=float, default=3600.0, metavar="SECONDS", help="of this run, default %(default)g")
     add("--most-rounds", type=int, default=40, metavar="N", help="of a cell, default %(default)s")
