@@ -33,10 +33,9 @@ from .ir import Schedule, Step
 
 
 def all_reduce(n: int) -> Schedule:
-    """Sums go in, the last two positions exchange theirs, and the result goes back."""
+    """Of two positions or more: sums go in, the last two positions exchange theirs, and the result goes back."""
     back = Schedule(n=n, blocks=1, steps=tuple(Step.of(far - d, far) for d, far in reversed(_folds(n))))
-    pair = np.arange(min(n, 2))
-    exchange = Schedule(n=n, blocks=1, steps=(Step.of(pair, pair[::-1], reduce=True).only(pair != pair[::-1]),))
+    exchange = Schedule(n=n, blocks=1, steps=(Step.of([0, 1], [1, 0], reduce=True),))
     return back.reversed() + exchange + back
 
 
