@@ -34,7 +34,8 @@ from .ir import Schedule, Step
 
 def all_reduce(n: int) -> Schedule:
     """Of two positions or more: sums go in, the last two positions exchange theirs, and the result goes back."""
-    back = Schedule(n=n, blocks=1, steps=tuple(Step.of(far - d, far) for d, far in reversed(_folds(n))))
+    handing = (Step.of([p - d for p in far], list(far)) for d, far in reversed(_folds(n)))
+    back = Schedule(n=n, blocks=1, steps=tuple(handing))
     exchange = Schedule(n=n, blocks=1, steps=(Step.of([0, 1], [1, 0], reduce=True),))
     return back.reversed() + exchange + back
 
@@ -61,10 +62,10 @@ def all_gather_by_leaders(groups: Groups) -> Schedule:
     return Schedule(n=n, blocks=n, steps=(*steps, *reversed(back), hand_out))
 
 
-def _folds(n: int) -> list[tuple[int, np.ndarray[tuple[int], np.dtype[np.int64]]]]:
+def _folds(n: int) -> list[tuple[int, range]]:
     """(distance, positions that hand in to the one so far before them), until two are left."""
     distances = [1 << k for k in range((n - 1).bit_length() - 1, 0, -1)]
-    return [(d, np.arange(d, min(2 * d, n))) for d in distances]
+    return [(d, range(d, min(2 * d, n))) for d in distances]
 
 
 def _moves(groups: Groups, moves: list[tuple[int, int, list[int]]]) -> Step:
