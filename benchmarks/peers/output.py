@@ -103,7 +103,7 @@ def tables(
                 ["size", "ours us", "config", "best peer / ours", "95 %", "rounds", "verdict", "floor/ours", *others]
             ]
             rows += [_row(record, ours, contenders, others, notes) for record in listed]
-            parts.append(f"{head}\n{_aligned(rows)}")
+            parts.append(f"{head}\n{aligned(rows)}")
     return "\n\n".join(parts)
 
 
@@ -138,7 +138,8 @@ def _interval(ratio: Comparison) -> str:
     return "-" if ratio.low is None or ratio.high is None else f"{ratio.low:.2f} to {ratio.high:.2f}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of words, right-aligned in columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(word.rjust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows

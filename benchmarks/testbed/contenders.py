@@ -25,6 +25,8 @@ from autotune.backends.mpi_ranks import Launch, RankSet
 from autotune.types import Memory
 
 from .doors import doors
+from .pauses import started
+from .table import OURS, RING
 
 _AGENT = """#!/bin/sh
 host=$1; shift
@@ -35,8 +37,10 @@ exec ip netns exec "{prefix}h$((${{host##*.}} - 1))" unshare --uts sh -c 'hostna
 def contenders(
     network: Network, per_host: tuple[int, ...], cores: Sequence[int], homes: Mapping[str, Path]
 ) -> list[Contender]:
-    """Ours first, then the peers that are installed."""
-    made = [_contender("ours private", "ours", network, per_host, _ours(network, per_host, cores), "")]
+    """Ours first, then our fixed ring where hosts have several ranks, then the peers."""
+    made = [_contender(OURS, "ours", network, per_host, _ours(network, per_host, cores), "")]
+    if max(per_host) > 1:
+        made.append(_contender(RING, "prototype", network, per_host, _ours(network, per_host, cores), "fixed"))
     for name, home in homes.items():
         start, settings = _PEERS[name]
         made.append(_contender(name, "peer", network, per_host, start(network, per_host, cores, home), settings))
@@ -53,7 +57,7 @@ def _contender(
                 stack.enter_context(doors([network.host(number) for number in range(len(per_host))], address))
                 return plain.commands(address, scratch)
 
-            return RankSet(name, sum(per_host), Launch(commands=commands, env=plain.env), remedy="see what it wrote")
+            return started(name, network, sum(per_host), Launch(commands=commands, env=plain.env))
 
     return Contender(name=name, role=role, memory=Memory.PRIVATE, settings=settings, start=start)
 

@@ -113,6 +113,8 @@ class Group {
   int bank_of(std::uint64_t call) const { return static_cast<int>(call % (network_ ? 2 : kBanks)); }
   bool remote(int rank) const { return network_ && network_->remote(rank); }
   void send_to_other_hosts(const Call& call, const Wave& wave);
+  std::size_t find_stretches(const Call& call, const Wave& wave, const RemoteReader& reader, const char* payload);
+  bool bring_together(const Wave& wave, const RemoteReader& reader, char* payload);
   void await_remote_readers(const Program& program);
   void tell_everyone();
   void leave_network();

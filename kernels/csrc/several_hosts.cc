@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "wave.h"
 
@@ -13,6 +14,9 @@ namespace {
 
 // A gap between pieces that is sent along, since a packet of its own would cost more.
 constexpr std::size_t kGapBytes = 2 << 10;
+// Up to here blocks of the caller's are copied to the outbox where the others of the message lie, if they can leave as one
+// packet then. Measured over 4 hosts with 4 ranks on 2 cores: a packet takes as long as copying some 64 KiB.
+constexpr std::size_t kTogetherBytes = 64 << 10;
 
 }  // namespace
 
@@ -70,26 +74,51 @@ void Group::send_to_other_hosts(const Call& call, const Wave& wave) {
   message.slot = wave.slot;
   message.in_line = plan.fits_in_line;
   message.place = rotation_ + wave.slot * plan.slot_bytes;
-  const char* const payload = plan.fits_in_line ? segment_.headers(rank_, wave.half)[wave.slot].payload
-                                                : segment_.outbox(rank_, wave.half) + message.place;
+  char* const payload = plan.fits_in_line ? segment_.headers(rank_, wave.half)[wave.slot].payload
+                                          : segment_.outbox(rank_, wave.half) + message.place;
   for (const RemoteReader& reader : wave.level->remote_readers) {
-    stretches_.clear();
-    for (const auto& [first, pieces] : reader.pieces)
-      for (std::int32_t piece = first; piece < first + pieces; piece++) {
-        const std::size_t start = static_cast<std::size_t>(piece) * wave.piece_bytes;
-        const std::size_t bytes = filled_[static_cast<std::size_t>(piece)];
-        if (bytes == 0) continue;
-        const char* const elsewhere = call.codec ? nullptr : leaving_[static_cast<std::size_t>(piece)];
-        const char* const data = elsewhere ? elsewhere : payload + start;
-        Network::Stretch* const last = stretches_.empty() ? nullptr : &stretches_.back();
-        if (last && static_cast<std::size_t>(data - last->data) == start - last->start &&
-            start - (last->start + last->bytes) <= (elsewhere ? 0 : kGapBytes))
-          last->bytes = start + bytes - last->start;
-        else
-          stretches_.push_back({start, bytes, data});
-      }
+    const std::size_t bytes = find_stretches(call, wave, reader, payload);
+    if (stretches_.size() > 1 && bytes <= kTogetherBytes && bring_together(wave, reader, payload))
+      find_stretches(call, wave, reader, payload);
     network_->post(reader.rank, message, stretches_);
   }
+}
+
+// What a reader reads of the message, as few stretches as may be sent at once. Returns how many bytes these have.
+std::size_t Group::find_stretches(const Call& call, const Wave& wave, const RemoteReader& reader, const char* payload) {
+  stretches_.clear();
+  std::size_t sum = 0;
+  for (const auto& [first, pieces] : reader.pieces)
+    for (std::int32_t piece = first; piece < first + pieces; piece++) {
+      const std::size_t start = static_cast<std::size_t>(piece) * wave.piece_bytes;
+      const std::size_t bytes = filled_[static_cast<std::size_t>(piece)];
+      if (bytes == 0) continue;
+      sum += bytes;
+      const char* const elsewhere = call.codec ? nullptr : leaving_[static_cast<std::size_t>(piece)];
+      const char* const data = elsewhere ? elsewhere : payload + start;
+      Network::Stretch* const last = stretches_.empty() ? nullptr : &stretches_.back();
+      if (last && static_cast<std::size_t>(data - last->data) == start - last->start &&
+          start - (last->start + last->bytes) <= (elsewhere ? 0 : kGapBytes))
+        last->bytes = start + bytes - last->start;
+      else
+        stretches_.push_back({start, bytes, data});
+    }
+  return sum;
+}
+
+// Copies what a reader reads of the caller's buffers to its place in the message. Returns whether there was any.
+bool Group::bring_together(const Wave& wave, const RemoteReader& reader, char* payload) {
+  bool any = false;
+  for (const auto& [first, pieces] : reader.pieces)
+    for (std::int32_t piece = first; piece < first + pieces; piece++) {
+      const char*& data = leaving_[static_cast<std::size_t>(piece)];
+      if (!data) continue;
+      const std::size_t bytes = filled_[static_cast<std::size_t>(piece)];
+      if (bytes) std::memcpy(payload + static_cast<std::size_t>(piece) * wave.piece_bytes, data, bytes);
+      data = nullptr;
+      any = true;
+    }
+  return any;
 }
 
 void Group::tell_clock_to_writers(const Program& program) {

@@ -69,6 +69,7 @@ _STEPS: dict[str, Formula] = {
     "ceil(log2 n) + f": lambda c: c.log + c.folded,
     "2 ceil(log2 n) - f": lambda c: 2 * c.log - c.folded,
     "1 + ceil(log2 G)": lambda c: 1 + c.log_groups,
+    "1 + 2 ceil(log2 G)": lambda c: 1 + 2 * c.log_groups,
     "2 + 2 ceil(log2 G)": lambda c: 2 + 2 * c.log_groups,
     "2 + 2 floor(log2 G)": lambda c: 2 * c.n_groups.bit_length(),
     "2G": lambda c: 2 * c.n_groups,
@@ -92,6 +93,7 @@ _BYTES: dict[str, Formula] = {
     "g - 1 + 2(G - 1)/G": lambda c: c.size - 1 + Fraction(2 * (c.n_groups - 1), c.n_groups),
     "((g - 1)(n - 1) + n - g)/n": lambda c: Fraction((c.size - 1) * (c.n - 1) + c.n - c.size, c.n),
     "g/2 + (G - 1)/G": lambda c: Fraction(c.size, 2) + Fraction(c.n_groups - 1, c.n_groups),
+    "below g - 1 + ceil(log2 G)": lambda c: Fraction(_first_leaders_blocks(c), c.n),
 }
 
 
@@ -104,6 +106,13 @@ def _folded_blocks(case: _Case) -> int:
     """Blocks that position 0 sends in the folded all_gather: its growing share, then all but one to its pair."""
     sent = sum(d + min(d, case.n - case.core) for d in (1 << k for k in range(case.log_core)))
     return sent + case.folded * (case.n - 1)
+
+
+def _first_leaders_blocks(case: _Case) -> int:
+    """Blocks that the first leader sends where leaders fold: back to each, in the exchange, and in its group."""
+    back = [1 << k for k in range(1, case.log_groups)]
+    sent = sum(case.n - case.size * ((case.n_groups + d - 1) // (2 * d)) for d in back)
+    return sent + case.size * -(-case.n_groups // 2) + (case.size - 1) * (case.n - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

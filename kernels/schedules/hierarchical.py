@@ -65,15 +65,19 @@ def all_gather(groups: Groups) -> Schedule:
 def all_gather_by_leaders(groups: Groups) -> Schedule:
     """The first of each group collects its blocks, the leaders exchange them, and each hands out all the rest."""
     n = sum(len(group) for group in groups)
-    leader = np.zeros(n, np.int32)
-    for group in groups:
-        leader[list(group)] = group[0]
-    members = np.flatnonzero(leader != np.arange(n))
+    leader = _leaders(groups)
     block, other = (part.ravel() for part in np.meshgrid(np.arange(n), [group[0] for group in groups], indexing="ij"))
-    collect = Step.of(members, leader[members], members)
+    collect, hand_out = round_leaders(groups)
     cross = Step.of(leader[block], other, block).only(leader[block] != other)
-    hand_out = Step.of(leader[members], members, (members + 1) % n, n - 1)
     return Schedule(n=n, blocks=n, steps=(collect, cross, hand_out))
+
+
+def round_leaders(groups: Groups) -> tuple[Step, Step]:
+    """Of an all_gather by leaders, its ends: the first of each group collects its blocks; it hands out all the rest."""
+    leader = _leaders(groups)
+    n = leader.size
+    members = np.flatnonzero(leader != np.arange(n))
+    return Step.of(members, leader[members], members), Step.of(leader[members], members, (members + 1) % n, n - 1)
 
 
 def broadcast(groups: Groups) -> Schedule:
@@ -114,6 +118,14 @@ def _from_leaders(groups: Groups, n_leaders: int, blocks: int) -> Schedule:
         return share.place(np.array(leader_first), n, np.tile(shares, len(own)), n_leaders * blocks)
 
     return reduce(or_, map(of_size, sorted({len(group) for group in groups})))
+
+
+def _leaders(groups: Groups) -> IntArray:
+    """[position] -> the first of its group."""
+    leader = np.zeros(sum(len(group) for group in groups), np.int32)
+    for group in groups:
+        leader[list(group)] = group[0]
+    return leader
 
 
 def _rows(groups: Groups) -> IntArray:

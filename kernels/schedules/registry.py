@@ -17,7 +17,7 @@ import numpy as np
 
 from ...errors import UsageError
 from ...types import Collective, Layout
-from . import bruck, chain, direct, doubling, flat, hierarchical, nhr, pairwise, ring, trees
+from . import bruck, chain, direct, doubling, flat, folded, hierarchical, nhr, pairwise, ring, trees
 from .hierarchical import Groups
 from .ir import Schedule
 
@@ -39,6 +39,7 @@ class Algorithm:
         grouped: the same, from groups of positions; an algorithm has one or the other.
         dense: collectives for which it is legal up to DENSE_LIMIT positions.
         equal_groups: collectives for which it needs groups of equal size.
+        groups_of_one: whether it is something of its own where every group has one position.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Algorithm:
     grouped: Mapping[Collective, GroupedBuilder] = field(default_factory=dict)
     dense: frozenset[Collective] = frozenset()
     equal_groups: frozenset[Collective] = frozenset()
+    groups_of_one: bool = False
 
     @property
     def collectives(self) -> tuple[Collective, ...]:
@@ -71,8 +73,9 @@ class Algorithm:
         if collective not in self.grouped:
             return None
         sizes = [len(group) for group in groups]
-        if len(groups) < 2 or max(sizes) < 2:
-            return "it needs two or more groups of ranks, one of them of two or more"
+        if len(groups) < 2 or (max(sizes) < 2 and not self.groups_of_one):
+            sizes_needed = "" if self.groups_of_one else ", one of them of two or more"
+            return f"it needs two or more groups of ranks{sizes_needed}"
         if collective in self.equal_groups and len(set(sizes)) > 1:
             return f"it needs groups of equal size, and these have {', '.join(map(str, sizes))} ranks"
         return None
@@ -252,6 +255,17 @@ ALGORITHMS: tuple[Algorithm, ...] = (
             grouped={Collective.ALL_REDUCE: partial(hierarchical.all_reduce, n_leaders=number)},
         )
         for word, number in (("two", 2), ("four", 4), ("eight", 8))
+    ),
+    Algorithm(
+        name="folded_leaders",
+        summary="leaders fold onto each other until two exchange: fewest messages between groups, for small ones",
+        source="Rabenseifner 2004, Optimization of collective reduction operations, on folding",
+        grouped={
+            Collective.ALL_REDUCE: folded.all_reduce_by_leaders,
+            Collective.ALL_GATHER: folded.all_gather_by_leaders,
+        },
+        dense=frozenset({Collective.ALL_GATHER}),
+        groups_of_one=True,
     ),
 )
 

@@ -35,8 +35,10 @@ def cases(sizes: Iterable[int]) -> Iterator[Case]:
 
 
 def layouts(n: int) -> Iterator[Layout]:
-    """Equal groups, neighbouring or interleaved or in an order of their own; unequal groups, some of one rank."""
+    """Groups of one; equal ones, neighbouring, interleaved or in their own order; unequal ones, some of one rank."""
     ranks = tuple(range(n))
+    if n >= 2:
+        yield Layout(order=ranks, groups=tuple((rank,) for rank in ranks))
     for size in range(2, n // 2 + 1):
         if n % size == 0:
             neighbours = tuple(ranks[first : first + size] for first in range(0, n, size))

@@ -25,9 +25,11 @@ def test_what_there_is() -> None:
             *("ring", "tree", "double_tree", "chain", "recursive_doubling", "recursive_halving_doubling"),
             *("nhr", "bruck", "direct", "flat", "hierarchical", "hierarchical_ring", "hierarchical_halving_doubling"),
             *("hierarchical_double_tree", "hierarchical_nhr"),
-            *("leaders", "two_leaders", "four_leaders", "eight_leaders"),
+            *("leaders", "two_leaders", "four_leaders", "eight_leaders", "folded_leaders"),
         ),
-        C.ALL_GATHER: ("ring", "recursive_doubling", "nhr", "bruck", "direct", "hierarchical", "leaders"),
+        C.ALL_GATHER: (
+            *("ring", "recursive_doubling", "nhr", "bruck", "direct", "hierarchical", "leaders", "folded_leaders"),
+        ),
         C.REDUCE_SCATTER: ("ring", "recursive_halving_doubling", "nhr", "bruck", "direct", "hierarchical", "leaders"),
         C.BROADCAST: (
             *("ring", "tree", "double_tree", "chain", "recursive_halving_doubling", "nhr"),
@@ -188,6 +190,37 @@ def test_costs_of_what_runs_between_groups_and_of_fewer_leaders(n_groups: int, s
         assert cost(name) == (2 + 2 * log(n_groups), (size + k - 2 + TWICE(n_groups)) / k)
     by_leaders = 3, ((size - 1) * (n - 1) + n - size) * Fraction(1, n)
     assert [cost_figures(c, "leaders", n, layout) for c in (C.ALL_GATHER, C.REDUCE_SCATTER)] == [by_leaders] * 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_folded_leaders_need_the_fewest_messages_between_groups(size: int) -> None:
+    for n_groups in range(2, 18):
+        n = n_groups * size
+        ranks = tuple(range(n))
+        groups = tuple(ranks[first : first + size] for first in range(0, n, size))
+        layout = Layout(order=ranks, groups=groups)
+        for collective in (C.ALL_REDUCE, C.ALL_GATHER):
+            crossing = [
+                {(t.src, t.dst) for t in step if t.src // size != t.dst // size}
+                for step in build(collective, "folded_leaders", n, layout).expand()
+            ]
+            steps, wire = cost_figures(collective, "folded_leaders", n, layout)
+            assert sum(map(len, crossing)) == 2 * (n_groups - 1)
+            assert steps == 2 * log(n_groups) - 1 + 2 * (size > 1)
+            most = size - 1 + log(n_groups)
+            assert wire == most if collective is C.ALL_REDUCE else wire < most
+
+
+def test_what_is_for_groups_of_one_rank() -> None:
+    ranks = tuple(range(6))
+    alone = Layout(order=ranks, groups=tuple((rank,) for rank in ranks))
+    for collective in Collective:
+        new = set(names(collective, 6, alone)) - set(names(collective, 6))
+        assert new == ({"folded_leaders"} if collective in (C.ALL_REDUCE, C.ALL_GATHER) else set())
+    with pytest.raises(UsageError, match=r"it needs two or more groups of ranks, one of them of two or more$"):
+        build(C.ALL_REDUCE, "leaders", 6, alone)
+    with pytest.raises(UsageError, match=r"it needs two or more groups of ranks$"):
+        build(C.ALL_REDUCE, "folded_leaders", 6)
 
 
 def test_uneven_groups_have_as_many_leaders_as_the_smallest_has_ranks() -> None:

@@ -50,9 +50,16 @@ def outcome(
 
 
 def test_which_are_illegal() -> None:
-    """All of them: recursive doubling folds pairs where n is no power of two, and only some ranks send the sum on."""
-    illegal = {(case.collective, case.name, case.n) for case in CASES.values() if case not in LEGAL.values()}
-    assert illegal == {(C.ALL_REDUCE, "recursive_doubling", n) for n in (3, 5, 6, 7, 9)}
+    """Where positions fold, not all that compute the sum may send it: pairs where n is no power of two, and leaders."""
+    illegal = [case for case in CASES.values() if case not in LEGAL.values()]
+    of_pairs = {(case.collective, case.name, case.n) for case in illegal if case.name != "folded_leaders"}
+    assert of_pairs == {(C.ALL_REDUCE, "recursive_doubling", n) for n in (3, 5, 6, 7, 9)}
+    for case in CASES.values():
+        if case.name == "folded_leaders" and case.collective is C.ALL_REDUCE:
+            assert case.layout is not None
+            n_groups = len(case.layout.groups)
+            sends_on = [len(group) > 1 or n_groups > 2 + leader for leader, group in enumerate(case.layout.groups[:2])]
+            assert (case in illegal) == (sends_on[0] != sends_on[1])
     reason = codec_legality(C.ALL_REDUCE, build(C.ALL_REDUCE, "recursive_doubling", 3))
     assert reason is not None
     assert reason.startswith("positions 0 and 2 would end with different bits of block 0")

@@ -2,7 +2,7 @@
  *
  *   sample COLLECTIVE COUNT fresh|steady BATCH REPEATS CALLS BUFFERS KEEP_BYTES CONFIG
  *
- * REPEATS timings of CALLS back-to-back calls each, going round BUFFERS pairs of buffers, each timing behind a barrier.
+ * REPEATS timings of CALLS back-to-back calls each, going round BUFFERS pairs of buffers, each timing between barriers.
  * fresh: every timing follows a rewrite of the inputs; steady: only the first. Outputs are checked after the last one.
  * Answers: "us T1 T2 ..." (microseconds of one timing, this rank), "absent", "wrong WORDS", "refused WORDS". */
 #define _GNU_SOURCE
@@ -79,6 +79,7 @@ static void rewrite(const struct library *lib, const struct sample *s, float **i
   }
 }
 
+// The barrier at the end keeps a rank that is through from what comes next, which would take a core from those that are not.
 static double timed(const struct library *lib, const struct sample *s, float **in, float **out) {
   const operation run = lib->run[s->collective];
   lib->barrier();
@@ -89,7 +90,9 @@ static double timed(const struct library *lib, const struct sample *s, float **i
     run(in[b], out[b], s->count);
     if (++b == s->buffers) b = 0;
   }
-  return now_us() - start;
+  const double taken = now_us() - start;
+  lib->barrier();
+  return taken;
 }
 
 static int take(const struct library *lib, const struct sample *s, char *answer, size_t room) {
