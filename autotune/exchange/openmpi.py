@@ -70,7 +70,7 @@ def usage(start: Start) -> tuple[str, ...]:
 
 def settings_of(start: Start) -> tuple[str, ...]:
     """Lines of a shell for settings of the whole job."""
-    return tuple(f"export OMPI_MCA_{name}={value}" for name, value in start)
+    return tuple(f"export {name}={value}" for name, value in library("openmpi").environment(start).items())
 
 
 def objection(line: Line) -> str | None:

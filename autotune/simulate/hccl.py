@@ -20,6 +20,7 @@ from .machine import Subject
 from .native import rule_key
 
 _MODE = "HCCL_OP_EXPANSION_MODE"
+_REMEDY = "give a machine with NPUs, such as atlas-800t-a2"
 
 
 def simulate_hccl(
@@ -51,13 +52,14 @@ def simulate_hccl(
     collectives = known.own_choices if collective is None else (collective,)
     if not collectives:
         raise UsageError(
-            f"HCCL's own choice on {known.soc.value} is not published", remedy="autotune simulate without --backend hccl"
+            f"HCCL's own choice on {known.soc.value} is not published",
+            remedy="autotune simulate without --backend hccl",
         )
     found = []
     for n_ranks in ranks:
         model = machine.model(n_ranks)
         if not isinstance(model, NetworkModel):
-            raise UsageError("HCCL's ranks sit on NPUs", remedy="give a machine with NPUs, such as atlas-800t-a2")
+            raise UsageError("HCCL's ranks sit on NPUs", remedy=_REMEDY)
         for one in collectives:
             key = replace(rule_key(one, n_ranks, machine.placement(n_ranks), dtype, op), backend=BACKEND)
             for size in sizes:
@@ -70,5 +72,5 @@ def _soc_of(machine: Subject) -> Soc:
     place = machine.place
     found = soc_of_machine(place.name) if isinstance(place, MachineDescription) else soc_of_topology(place)
     if found is None:
-        raise UsageError(f"{machine.title}: no NPUs of a known family", remedy="give a machine with NPUs, such as atlas-800t-a2")
+        raise UsageError(f"{machine.title}: no NPUs of a known family", remedy=_REMEDY)
     return found
