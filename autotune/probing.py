@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .backends.choice import make_backend
-from .backends.launch import Json
 from .backends.native import pair_figures
+from .backends.rank_process import Json
 from .errors import UsageError
 from .launch import Job
 from .settings import Settings

@@ -13,7 +13,6 @@ import json
 import os
 import socket
 import sys
-import time
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -28,16 +27,15 @@ from ..types import Collective, Config, DType, Fidelity, Memory, ReduceOp, Sampl
 from .buffers import PrivateBuffers, SymmetricBuffers, Take
 from .data_inputs import DataInputs
 from .inputs import Inputs
-from .launch import Json
 from .random_check import RandomCheck
+from .rank_process import Json
+from .worker_links import pair_figures, pingpong_us
 
 _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so that it does not stay on one
 _MOST_BUFFERS = 8
 _MOST_SINGLE_CALLS = 8
 _SINGLE_CALLS_US = 1000.0  # calls that are timed one by one are repeated up to this, and their mean is the sample
 _PLACING = {Memory.PRIVATE: Placing.PRIVATE, Memory.SYMMETRIC: Placing.SYMMETRIC}  # trials are out of place
-PAIR_SMALL_BYTES = 8
-PAIR_LARGE_BYTES = 4 << 20
 _AGREE = Config(algorithm="flat", segment_bytes=65536)
 _GATHER = Config(algorithm="direct", segment_bytes=65536)
 
@@ -66,11 +64,11 @@ class Worker:
             case "join":
                 return {"rank": self._comm.rank}
             case "pairs":
-                return {"figures": [self._figures(a, b) for a, b in _pairs(request)]}
+                return {"figures": [pair_figures(self._comm, a, b) for a, b in _pairs(request)]}
             case "round":
                 return {"outcomes": [self._outcome(request, config) for config in _configs(request)]}
             case "pingpong":
-                return {"us": self._pingpong(int(str(request["bytes"])), int(str(request["turns"])))}
+                return {"us": pingpong_us(self._comm, int(str(request["bytes"])), int(str(request["turns"])))}
         raise ValueError(f"unknown request {request['do']!r}")
 
     def _outcome(self, request: dict[str, Json], config: Config) -> dict[str, Json]:
@@ -220,40 +218,6 @@ class Worker:
             "message": f"rank {rank} has {got:g} at element {int(index)}, expected {expected:g}",
             "wrong": {"rank": rank, "index": int(index), "got": f"{got:g}", "expected": f"{expected:g}"},
         }
-
-    def _figures(self, a: int, b: int) -> Json:
-        """[latency_us, bandwidth_gb_per_s] of messages between two ranks, on the first of them; None on the others."""
-        self._comm.barrier()
-        if self._comm.rank not in (a, b):
-            return None
-        first = self._comm.rank == a
-        latency_us = self._turns_us(first, b if first else a, PAIR_SMALL_BYTES, 200)
-        large_us = self._turns_us(first, b if first else a, PAIR_LARGE_BYTES, 4)
-        return [latency_us, PAIR_LARGE_BYTES / (large_us * 1e3)] if first else None
-
-    def _turns_us(self, first: bool, peer: int, n_bytes: int, turns: int) -> float:
-        """Microseconds of one message one way, half of a round trip: the median of nine batches."""
-        data = np.zeros(n_bytes, np.uint8)
-        batches: list[float] = []
-        for _ in range(10):
-            start = time.perf_counter()
-            for _ in range(turns):
-                if first:
-                    self._comm.send(data, peer)
-                    self._comm.recv(data, peer)
-                else:
-                    self._comm.recv(data, peer)
-                    self._comm.send(data, peer)
-            batches.append((time.perf_counter() - start) / turns / 2 * 1e6)
-        return float(np.median(batches[1:]))  # the first one makes connections
-
-    def _pingpong(self, n_bytes: int, turns: int) -> float | None:
-        """Microseconds of a message between ranks 0 and 1, the median of nine batches; None on other ranks."""
-        if self._comm.rank > 1:
-            return None
-        data = bytearray(n_bytes)
-        _native.pingpong(self._comm.group, data, 2)
-        return float(np.median([_native.pingpong(self._comm.group, data, turns) for _ in range(9)])) * 1e6
 
 
 def _pairs(request: dict[str, Json]) -> list[tuple[int, int]]:
