@@ -81,13 +81,13 @@ def narrowed(bench: Bench, cells: Iterable[tuple[Problem, Rounds]], settings_of:
         number += 1
         if number >= _FIRST:
             over = race.over_default(number)
-            best = min(over[settings] for settings in left)
-            left = tuple(settings for settings in left if settings == () or over[settings] - best <= _BEHIND)
+            least = min(over[settings] for settings in left)
+            left = tuple(settings for settings in left if settings == () or over[settings] - least <= _BEHIND)
     if number == 0:
         return bench
     over = race.over_default(number)
     best = min(left, key=lambda settings: (over[settings], str(settings)))
-    chosen = best if over[best] <= -math.log(MIN_GAIN) else ()
+    chosen: Settings = best if over[best] <= -math.log(MIN_GAIN) else ()
     return replace(bench, backend=Narrowed(bench.backend, settings_of, chosen))
 
 
@@ -116,12 +116,17 @@ class _Race:
         for problem, rounds in self._cells:
             if rounds.next_number(Phase.RACE, SampleKind.FRESH) <= number:
                 ways = self._ways[problem]
-                running = [ways[settings] for settings in left if settings in ways]
-                rounds.measure([c for c in running if not rounds.failed(c)], SampleKind.FRESH, Phase.RACE)
+                running = [ways[settings] for settings in left if settings in ways and not self._failed(settings)]
+                if running:
+                    rounds.measure(running, SampleKind.FRESH, Phase.RACE)
+
+    def _failed(self, settings: Settings) -> bool:
+        """Whether they failed in any cell: what this library does not have is not asked for in every other one."""
+        return any(rounds.failed(way) for problem, rounds in self._cells if (way := self._ways[problem].get(settings)))
 
     def over_default(self, rounds: int) -> Mapping[Settings, float]:
-        """The mean log over the cells of what the settings took over the default, by so many first rounds; infinite
-        where they failed anywhere."""
+        """The mean log, over the cells where the default did not fail, of what the settings took over it, by so many
+        first rounds; infinite where they failed anywhere."""
         return {settings: self._mean(settings, rounds) for settings in self.settings}
 
     def _mean(self, settings: Settings, n_rounds: int) -> float:
@@ -130,10 +135,11 @@ class _Race:
             ways = self._ways[problem]
             own, base = (_logs(rounds, ways.get(one), n_rounds) for one in (settings, ()))
             common = own.keys() & base.keys()
-            if not common:
+            if common:
+                found.append(statistics.median(own[r] - base[r] for r in common))
+            elif base:
                 return math.inf
-            found.append(statistics.median(own[r] - base[r] for r in common))
-        return statistics.fmean(found)
+        return statistics.fmean(found) if found else math.inf
 
 
 def _logs(rounds: Rounds, config: Config | None, n_rounds: int) -> dict[int, float]:
