@@ -101,7 +101,7 @@ class _Race:
             default = backend.default(problem)
             own = [default, *(c for c in backend.candidates(problem) if replace(c, knobs=default.knobs) == default)]
             self._ways[problem] = {settings_of(config): config for config in reversed(own)}
-        self.settings = tuple(sorted({settings for ways in self._ways.values() for settings in ways}))
+        self.settings = tuple(sorted({settings for ways in self._ways.values() for settings in ways}, key=str))
 
     @property
     def rounds_before(self) -> int | None:
