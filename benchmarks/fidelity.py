@@ -32,8 +32,9 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
-from autotune.backends.launch import Json, Ranks
+from autotune.backends.launch import Ranks
 from autotune.backends.native import NativeBackend
+from autotune.backends.rank_process import Json
 from autotune.cost import HostModel, Timed, fit_host, host_model
 from autotune.measure import Timing
 from autotune.settings import read

@@ -20,13 +20,13 @@ from ..exchange.words import Start, library
 from ..settings import Settings
 from ..table import shipped_table
 from ..types import Collective, Config, DType, Memory, Problem, ReduceOp, RuleKey, SampleKind, TrialState
-from .launch import Json, PoolFailed
 from .mpi_knobs import call_of, candidates, sample_words, why_not
 from .mpi_program import KINDS, Kind, Mpi, compiled, find_mpi
 from .mpi_protocol import NoTimes, ProtocolError
 from .mpi_ranks import RankSet, RanksFailed
 from .mpi_sampling import Outcome, Sampler
 from .pooled import PooledBackend
+from .rank_process import Json, PoolFailed
 
 _STATES = {"wrong": TrialState.WRONG_RESULT, "refused": TrialState.INVALID, "absent": TrialState.INVALID}
 _RINGS = ("ring", "MPIR_Allreduce_intra_ring", "MPIR_Allgather_intra_ring")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import BackendUnavailable
-from ..exchange.words import Start
+from ..exchange.words import Start, library
 from .mpi_ranks import Launch
 
 SOURCES = Path(__file__).with_name("mpi_csrc")
@@ -38,7 +38,6 @@ class Kind:
         crowded: environment for more ranks than cores, without which waiting ranks keep the others from the core.
         root: environment that a launcher wants where root starts it.
         own: beginnings of variables that tune it, which would spoil its default.
-        settings: beginning of the variables that hold what it reads when a job starts.
     """
 
     name: str
@@ -49,7 +48,6 @@ class Kind:
     crowded: Mapping[str, str]
     root: Mapping[str, str]
     own: tuple[str, ...]
-    settings: str
 
 
 OPENMPI = Kind(
@@ -61,7 +59,6 @@ OPENMPI = Kind(
     crowded={"OMPI_MCA_mpi_yield_when_idle": "1"},
     root={f"{word}_ALLOW_RUN_AS_ROOT{end}": "1" for word in ("OMPI", "PRTE") for end in ("", "_CONFIRM")},
     own=("OMPI_MCA_coll_", "OMPI_MCA_btl_sm_"),
-    settings="OMPI_MCA_",
 )
 MPICH = Kind(
     name="mpich",
@@ -72,7 +69,6 @@ MPICH = Kind(
     crowded={"MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1", "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "1"},
     root={},
     own=("MPIR_CVAR_",),
-    settings="MPIR_CVAR_",
 )
 KINDS = {kind.name: kind for kind in (OPENMPI, MPICH)}
 
@@ -94,8 +90,9 @@ class Mpi:
             return [[str(self.launcher), "-n", str(n_ranks), *self.kind.options, str(program), address, listed]]
 
         env = environment(self.kind, crowded=n_ranks > len(cores))
-        env |= {f"{self.kind.settings}{name}": str(value) for name, value in start}
-        return Launch(commands=commands, env=env, unset=self.kind.own)
+        words = library(self.kind.name)
+        starts = tuple(name for one in words.starts for name in words.environment(one))
+        return Launch(commands=commands, env=env | words.environment(start), unset=(*self.kind.own, *starts))
 
 
 def environment(kind: Kind, *, crowded: bool) -> dict[str, str]:

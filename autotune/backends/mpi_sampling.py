@@ -11,7 +11,7 @@ rotation of buffers that were rewritten before the batch. Each timing counts wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ..measure import Timing, batch_calls
@@ -96,6 +96,21 @@ class Sampler:
             return Timing(time_us=max(sum(times) / len(times) / plan.calls, 1e-4), batch_calls=plan.calls)
         finally:
             self.busy_cpu_s += self.ranks.cpu_seconds() - before_s
+
+    def prepare(self, cell: Cell, config: str, like: Plan | None = None) -> Plan | NoTimes:
+        """Touch a cell's pages and agree on its samples: as an estimate says, or like another's, to compare with that.
+
+        Raises:
+            RanksFailed, ProtocolError: as `sample`.
+        """
+        if like is None:
+            made = self._planned(cell, config, 0)
+        else:
+            touched = self._ask(cell, config, replace(like, calls=1, repeats=1), 0)
+            made = touched if isinstance(touched, NoTimes) else like
+        if isinstance(made, Plan):
+            self._plans[cell, config] = made
+        return made
 
     def idle_cpu_s(self) -> float:
         """Processor time that the ranks have used outside their samples since the first one."""

@@ -23,8 +23,9 @@ from ..kernels.schedules.registry import names
 from ..space import native_candidates
 from ..table import native_defaults
 from ..types import Collective, Config, Problem
-from .launch import Json, RankPool, Ranks, StartRanks, start_here
+from .launch import RankPool, Ranks, StartRanks, start_here
 from .pooled import WATCHDOG_S, PooledBackend
+from .rank_process import Json
 
 REFERENCE = Config(algorithm="ring", segment_bytes=64 << 10)
 """The fixed config that gains are reported against besides the default's: what people copy from guides."""

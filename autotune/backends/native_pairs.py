@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ..kernels import Communicator, _native
-from .launch import Json
+from .rank_process import Json
 
 _SMALL_BYTES = 8
 _LARGE_BYTES = 4 << 20

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from ..measure import Failure, Outcome, Timing
 from ..types import Config, Fidelity, Problem, ReduceOp, SampleKind, TrialState, WrongElement
-from .launch import Json, PoolFailed, Ranks
+from .launch import Ranks
+from .rank_process import Json, PoolFailed
 
 WATCHDOG_S = 60.0  # a round of the largest messages takes a few seconds; its first touch of pages more
 _OPS = {"sum": ReduceOp.SUM, "minmax": ReduceOp.MAX, "prod": ReduceOp.PROD}

@@ -23,8 +23,9 @@ from ..kernels.schedules.wire import codec_legality
 from ..space import CODECS
 from ..table import shipped_table
 from ..types import Config, Layout, Memory, OpClass, Problem, ReduceOp
-from .launch import Json, PoolFailed, Ranks, StartRanks, start_here
+from .launch import Ranks, StartRanks, start_here
 from .pooled import WATCHDOG_S, PooledBackend
+from .rank_process import Json, PoolFailed
 
 REFERENCE = Config(algorithm="ring")
 """The fixed schedule that gains are reported against besides the default's."""

@@ -14,7 +14,8 @@ from ..measure import Outcome
 from ..portfolio.family import GLOO, Family, Settings
 from ..portfolio.knobs import IN_PIECES, PIECES
 from ..types import Config, Problem, SampleKind
-from .launch import Json, StartRanks, start_here
+from .launch import StartRanks, start_here
+from .rank_process import Json
 from .torch_dist import TorchBackend
 
 _WORKER = "autotune.backends.torch_groups_worker"

@@ -28,7 +28,7 @@ from ..portfolio.knobs import PIECES, check_pieces
 from ..portfolio.torch_groups import library_call, new_group
 from ..types import Collective, Config, KnobValue
 from . import torch_worker
-from .launch import Json
+from .rank_process import Json
 from .torch_agreement import Agreement
 from .torch_worker import Buffers, TorchCall, TorchGroup, TorchWorker
 

@@ -40,7 +40,7 @@ from ..kernels.symmetric import Placing
 from ..portfolio.torch_groups import library_call
 from ..table import LIBRARY
 from ..types import Collective, Config, Layout, Memory, ReduceOp
-from .launch import Json
+from .rank_process import Json
 from .torch_agreement import Agreement, Buffer, SharedMemory
 from .torch_device import device_of
 from .torch_pairs import measured

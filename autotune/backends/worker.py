@@ -28,9 +28,9 @@ from ..types import Collective, Config, DType, Fidelity, Memory, ReduceOp, Sampl
 from .buffers import PrivateBuffers, SymmetricBuffers, Take
 from .data_inputs import DataInputs
 from .inputs import Inputs
-from .launch import Json
 from .native_pairs import figures_of, pairs_asked, pingpong_us
 from .random_check import RandomCheck
+from .rank_process import Json
 
 _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so that it does not stay on one
 _MOST_BUFFERS = 8

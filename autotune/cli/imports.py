@@ -161,16 +161,19 @@ def _text(path: str) -> str:
     """A log's text.
 
     Raises:
-        UsageError: it cannot be read, or is too large to be one.
+        UsageError: it cannot be read, is empty, or too large to be one.
     """
     try:
         with open(path, "rb") as file:
             raw = file.read(_MAX_LOG_BYTES + 1)
         if len(raw) > _MAX_LOG_BYTES:
             raise UsageError(f"{path}: is larger than 64 MiB", remedy="import the part of it that holds the rows")
-        return raw.decode("utf-8-sig")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as err:
         raise UsageError(f"{path}: byte {err.start} is not UTF-8", remedy="give the log as UTF-8 text") from err
     except (OSError, ValueError) as err:
         reason = getattr(err, "strerror", None) or err
         raise UsageError(f"{path!r} cannot be read: {reason}", remedy="give the files of a benchmark's output") from err
+    if not text.strip():
+        raise UsageError(f"{path}: is empty", remedy="give the files of a benchmark's output")
+    return text

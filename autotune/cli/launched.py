@@ -16,7 +16,7 @@ import typer
 from .output import say
 
 if TYPE_CHECKING:
-    from ..backends.launch import Json
+    from ..backends.rank_process import Json
     from ..launch.agent import Handlers
     from ..settings import Settings
 

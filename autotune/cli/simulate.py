@@ -23,7 +23,10 @@ def simulate(
             "--topology", "--machine", metavar="MACHINE", help="A known machine, or what probe --json or --save wrote."
         ),
     ],
-    collective: Annotated[str, typer.Option("--collective", metavar="COLLECTIVE", help="Such as all_reduce.")],
+    collective: Annotated[
+        str | None,
+        typer.Option("--collective", metavar="COLLECTIVE", help="Such as all_reduce; with hccl else all it models."),
+    ] = None,
     sizes: Annotated[str, typer.Option("--sizes", metavar="SIZES", help="Such as 8-64MiB or 4K,1M.")] = "1K-1GiB",
     hosts: Annotated[
         int | None, typer.Option("--hosts", metavar="H", min=1, help="So many hosts of that machine.")
@@ -75,6 +78,8 @@ def simulate(
         return _hccl(machine, collective, sizes, counts, mode, dtype, op, as_json=as_json)
     _refuse(f"--backend {backend} is not native or hccl", backend != "native")
     _refuse("--mode is for --backend hccl", mode is not None)
+    if collective is None:
+        raise UsageError("missing option '--collective'", remedy="see: autotune simulate --help")
     predictions = predict(
         machine, parse_collective(collective), parse_sizes(sizes), counts, dtype=parse_dtype(dtype), op=parse_op(op)
     )
@@ -117,7 +122,7 @@ def _refuse(why: str, given: bool) -> None:
 
 def _hccl(
     machine: Subject,
-    collective: str,
+    collective: str | None,
     sizes: str,
     counts: Sequence[int],
     mode: str | None,
@@ -135,7 +140,7 @@ def _hccl(
 
     predictions = simulate_hccl(
         machine,
-        parse_collective(collective),
+        None if collective is None else parse_collective(collective),
         parse_sizes(sizes),
         counts,
         mode=mode,

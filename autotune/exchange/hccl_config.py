@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..hccl import facts
-from ..hccl.groups import AUTO, BACKEND, PORTABLE, HcclFamily
-from ..hccl.legal import objection
+from ..hccl.groups import PORTABLE, HcclFamily
 from ..portfolio import Portfolio
 from ..table import TuningTable
 from ..types import Config, RuleKey
 from .exporter import PLAIN, Exported, Request
+from .hccl_groups import on_hccl
 from .portfolio_format import portfolio_of
-from .words import Refused, library
 
 _HEADER = '''"""HCCL process groups that autotune chose, and which call goes to which. Made by: autotune export.
 
@@ -74,11 +72,9 @@ class HcclConfigExporter:
         backend = table.defaults.backend
 
         def translate(key: RuleKey, config: Config) -> Config | str:
-            meant = _hccl(key, config, backend)
-            if isinstance(meant, str) or request.soc is None:
-                return meant
-            why = objection(facts(request.soc), _of_hccl(key), meant)
-            return meant if why is None else f"{key.collective.value} {meant}: {why}"
+            if config.algorithm.startswith(PORTABLE):
+                return "our own schedules need autotune's runtime"
+            return on_hccl(key, config, backend, request.soc)
 
         found, notes = portfolio_of(table, request, HcclFamily(), translate, self.name)
         if all(len(route.key.placement) == 1 for route in found.routes) and any(
@@ -89,33 +85,6 @@ class HcclConfigExporter:
             notes = (*notes, "whether the chips have these settings was not checked; --soc does")
         usage = ("cp {path} .", "# in the job: from the module's name import group_of, make_groups")
         return Exported(text=_text(found), notes=notes, usage=usage)
-
-
-def _hccl(key: RuleKey, config: Config, backend: str) -> Config | str:
-    """A measured config in HCCL's words, or why it has none."""
-    if config.algorithm.startswith(PORTABLE):
-        return "our own schedules need autotune's runtime"
-    if config.algorithm == AUTO:
-        return Config(algorithm=AUTO, knobs=config.knobs if backend == BACKEND else ())
-    words = library("hccl-env")
-    if key.collective not in words.calls:
-        return f"{key.collective.value}: {words.refused[key.collective]}"
-    try:
-        word = words.word(words.calls[key.collective][0], config, backend)
-    except Refused as why:
-        return f"{key.collective.value}: {why}"
-    return Config(algorithm=word, knobs=config.knobs if backend == BACKEND else ())
-
-
-def _of_hccl(key: RuleKey) -> RuleKey:
-    return RuleKey(
-        backend=BACKEND,
-        collective=key.collective,
-        dtype=key.dtype,
-        op_class=key.op_class,
-        n_ranks=key.n_ranks,
-        placement=key.placement,
-    )
 
 
 def _text(found: Portfolio) -> str:

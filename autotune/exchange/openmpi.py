@@ -8,6 +8,7 @@ every rank count of ours stands between two entries that decide nothing.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,7 @@ class OpenMpiExporter:
         "our segments, except for a pipeline, whose segment size is written",
         "scatter and gather, on which ranks could disagree",
         "settings of the whole job for each size: one set of them goes with the rules, in the lines to export",
+        "that such settings were measured on one host: they hold between hosts as well",
         "the size of an MPI_IN_PLACE all_gather or all_to_all, which Open MPI takes for 0 bytes",
     )
     checked: str = (
@@ -70,7 +72,8 @@ def usage(start: Start) -> tuple[str, ...]:
 
 def settings_of(start: Start) -> tuple[str, ...]:
     """Lines of a shell for settings of the whole job."""
-    return tuple(f"export OMPI_MCA_{name}={value}" for name, value in start)
+    found = library("openmpi").environment(start)
+    return tuple(f"export {name}={shlex.quote(value)}" for name, value in found.items())
 
 
 def objection(line: Line) -> str | None:

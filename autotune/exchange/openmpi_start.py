@@ -46,10 +46,16 @@ def under_one_start(table: TuningTable, request: Request, words: Library) -> Und
         for rule, cell in zip(table.rules[key], own, strict=True)
         if rule.evidence in request.evidence
     ]
-    starts = {words.start_of(config) for cell in every for config in cell.times_us}
-    if starts <= {()}:
+    # What no size chose was looked at in a few rounds only.
+    starts = {(), *(words.start_of(cell.free) for cell in every)}
+    if starts == {()}:
         return UnderOneStart(table=table, start=())
-    found = least_loss([_at_most_the_choice(cell) for cell in every], words.start_of)[0]
+
+    def meaning(config: Config) -> Start | None:
+        start = words.start_of(config)
+        return start if start in starts else None
+
+    found = least_loss([_at_most_the_choice(cell) for cell in every], meaning)[0]
     rules = {
         key: tuple(_under(rule, cell, found.choice, words) for rule, cell in zip(table.rules[key], own, strict=True))
         for key, own in cells.items()

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ..hccl.groups import family_of
+from ..hccl.groups import BACKEND as HCCL
+from ..hccl.groups import PORTABLE, family_of
 from ..portfolio import Family, Limits, Measured, Portfolio, choose, dump_portfolio
 from ..table import Rule, TuningTable
 from ..types import Config, RuleKey
 from ..units import format_bytes
 from .decisions import visible_rules
 from .exporter import PLAIN, Exported, Request, nothing_left
+from .hccl_groups import on_hccl
 from .one_for_all import weighted_cells
 
 Translate = Callable[[RuleKey, Config], Config | str]
@@ -37,9 +39,14 @@ class PortfolioExporter:
     checked: str = "groups of gloo made and routed by it in every test run; run on hardware: no"
 
     def render(self, table: TuningTable, request: Request = PLAIN) -> Exported:
-        found, notes = portfolio_of(
-            table, request, family_of(table.defaults.backend), lambda key, config: config, self.name
-        )
+        backend = table.defaults.backend
+
+        def translate(key: RuleKey, config: Config) -> Config | str:
+            if backend != HCCL or config.algorithm.startswith(PORTABLE):
+                return config
+            return on_hccl(key, config, backend, request.soc)
+
+        found, notes = portfolio_of(table, request, family_of(backend), translate, self.name)
         usage = (
             "# in the job, on every rank, after torch.distributed.init_process_group():",
             "from autotune.runtime.torch_groups import open_groups",

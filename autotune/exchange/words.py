@@ -43,7 +43,8 @@ class Call:
 
 
 Start = tuple[tuple[str, KnobValue], ...]
-"""Settings that a library reads once, when a job starts, and so are the same for every call; sorted by name."""
+"""Settings that a job has from its start, the same for every call; sorted by name. A name in capitals is a variable of
+the environment, any other a parameter of the library."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,7 @@ class Library:
 
     Args:
         backends: whose configs carry the library's own names.
+        parameters: beginning of the variables that hold its parameters; empty where it has no starts.
         starts: those that are worth a trial; a config carries its own as knobs.
         calls: one of our collectives may be several of the library's.
         refused: collectives without a call, and why.
@@ -62,7 +64,12 @@ class Library:
     source: str
     calls: Mapping[Collective, tuple[Call, ...]]
     refused: Mapping[Collective, str]
+    parameters: str = ""
     starts: tuple[Start, ...] = ()
+
+    def environment(self, start: Start) -> dict[str, str]:
+        """Variables of the environment that make a start."""
+        return {name if name.isupper() else f"{self.parameters}{name}": str(value) for name, value in start}
 
     def start_of(self, config: Config) -> Start:
         """Those of a config's knobs that belong to the whole job."""
@@ -112,6 +119,7 @@ def _library(fields: Mapping[str, Any]) -> Library:
         source=fields["source"],
         calls={Collective(name): tuple(map(_call, calls)) for name, calls in fields["calls"].items()},
         refused={Collective(name): why for name, why in fields["refused"].items()},
+        parameters=fields.get("parameters", ""),
         starts=tuple(tuple(sorted(start.items())) for start in fields.get("starts", ())),
     )
 

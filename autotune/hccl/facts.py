@@ -266,3 +266,8 @@ class SocFacts:
     conflicts: tuple[Conflict, ...]
     moe: tuple[MoeAlgorithm, ...]
     selection: SelectionRules | None
+
+    @property
+    def own_choices(self) -> tuple[Collective, ...]:
+        """Of which collectives HCCL's own choice is known."""
+        return tuple(dict.fromkeys(rule.collective for rule in self.selection.rules)) if self.selection else ()

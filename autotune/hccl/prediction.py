@@ -80,11 +80,11 @@ def predict(facts: SocFacts, model: NetworkModel, problem: Problem, mode: str | 
     """
     rules = facts.selection
     key = problem.key
-    known = sorted({rule.collective.value for rule in rules.rules}) if rules else []
-    if rules is None or key.collective.value not in known:
+    if rules is None or key.collective not in facts.own_choices:
+        known = ", ".join(collective.value for collective in facts.own_choices)
         raise UsageError(
             f"HCCL's own choice for {key.collective.value} on {facts.soc.value} is not published",
-            remedy=f"simulate one of {', '.join(known)}" if known else "autotune simulate without --backend hccl",
+            remedy=f"simulate one of {known}" if known else "autotune simulate without --backend hccl",
         )
     default_mode = str(facts.variables[_MODE].default or "HOST")
     machine = _Machine(facts, rules, model, len(key.placement), default_mode)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
-from ..backends.launch import STOP_S, Ended, Json, RankProcess
+from ..backends.rank_process import STOP_S, Ended, Json, RankProcess
 from ..errors import AutotuneError
 from .links import Link, Message
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType, TracebackType
 
-from ..backends.launch import Json
+from ..backends.rank_process import Json
 from ..errors import AutotuneError, CommunicatorError
 from ..runtime.board import KeyValueStore
 from ..settings import Settings

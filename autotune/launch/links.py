@@ -24,7 +24,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from ..backends.launch import Json
+from ..backends.rank_process import Json
 
 Message = dict[str, Json]
 

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ..backends.launch import Json
+from ..backends.rank_process import Json
 from ..errors import AutotuneError, CommunicatorError
 from ..runtime.board import KeyValueStore
 from .environment import Launched

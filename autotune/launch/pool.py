@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..backends.launch import STOP_S, SYMMETRIC_BYTES, Ended, Json, pool_failed
+from ..backends.launch import SYMMETRIC_BYTES
+from ..backends.rank_process import STOP_S, Ended, Json, pool_failed
 from ..errors import AutotuneError, BackendUnavailable
 from ..kernels import create_segment
 from ..types import TrialState

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..backends.launch import Json
+from ..backends.rank_process import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

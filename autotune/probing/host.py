@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..backends.launch import Json
 from ..backends.native import pair_figures
+from ..backends.rank_process import Json
 from ..runtime.whereabouts import whereabouts
 from ..settings import Settings
 from ..topology.cluster import build

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from ..backends.choice import make_backend
-from ..backends.launch import Json
+from ..backends.rank_process import Json
 from ..launch import Job
 from ..settings import Settings
 from ..topology.cluster import build

@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ..hccl.prediction import HcclPrediction, first_measurement
+from ..types import RuleKey
 from ..units import format_bytes, format_us
 from .figures import config_fields, kind_text, problem_fields, ranks_text
 from .grid import grid
@@ -41,8 +42,17 @@ def hccl_advice(predictions: Sequence[HcclPrediction]) -> list[str]:
     return [
         f"measure first: {key.collective.value}{dtype} at {size} over {key.n_ranks} ranks, {worst.best[0]} against "
         f"HCCL's own choice: {format_us(worst.best[1])} and {format_us(worst.default_us)} us are predicted",
-        f"autotune run --backend hccl --collective {key.collective.value} --sizes {size} --ranks {key.n_ranks}",
+        f"{_launcher(key)}autotune run --backend hccl --collective {key.collective.value} --sizes {size} "
+        f"--ranks {key.n_ranks}",
     ]
+
+
+def _launcher(key: RuleKey) -> str:
+    """What starts the command on several hosts, on each of them; HOST is the first one."""
+    if len(key.placement) == 1:
+        return ""
+    words = f"--nnodes {len(key.placement)} --nproc-per-node {max(key.placement)} --rdzv-endpoint HOST:29500"
+    return f"torchrun {words} --no-python "
 
 
 _LEGEND = (

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from ..backends.choice import make_backend
 from ..backends.launch import start_here
+from ..backends.mpi_program import KINDS as MPI
 from ..db import Session, TrialStore
 from ..distil import Verdict
 from ..errors import AutotuneError
+from ..exchange.words import library
 from ..launch import Job
 from ..measure import Backend
 from ..plan import Plan
@@ -188,6 +190,7 @@ def _tuned(
             refine=plan.refine,
             converge=converge,
             calls=plan.weights(backend.name),
+            whole_job=library(backend.name).start_of if backend.name in MPI else None,
         )
     except Interrupted as stop:
         return stop.report, True

@@ -4,6 +4,7 @@ samplers   the searches by name
 proposer   what to try next, behind an ask/tell Protocol; optuna_proposer is Optuna's
 knowledge  forecasts, from the cost model (pricing) and what was measured elsewhere (ratios, kriging, history)
 budget     seconds, shared out over cells
+whole_job  what a job can have only once: one choice for all problems
 cell       one problem: race, then confirm
 sizes      which sizes between the planned ones are worth measuring
 loop       all problems of a plan

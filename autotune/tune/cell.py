@@ -85,18 +85,22 @@ class Cell:
 
     def _race(self) -> None:
         effort, rounds = self._bench.effort, self._rounds
-        proposer = self._bench.proposer_for(self._scope())
+        scope = self._scope()
+        legal = frozenset(scope.candidates)
+        proposer = self._bench.proposer_for(scope)
         for number, config, outcome in rounds.race_outcomes():
             proposer.tell(number, config, outcome)
         while True:
             race = race_of(self.trials)
-            running = survivors(race, effort)
+            held = survivors(race, effort)
+            running = tuple(config for config in held if config in legal)
+            left_out = bool(running) and len(running) < len(held)  # by another round, so that they do not lead
             missing = effort.race_rounds - min((len(race[config]) for config in running), default=0)
             affordable = self._affordable(missing)
             running = running[:affordable]
             entering = tuple(config for config in proposer.ask() if config not in rounds.trials)
             entering = entering[: max(0, affordable - len(running))]
-            if not entering and (len(running) < 2 or missing < 1):
+            if not entering and not left_out and (len(running) < 2 or missing < 1):
                 return
             number = rounds.next_number(Phase.RACE, SampleKind.FRESH)
             for config, outcome in rounds.measure((*running, *entering), SampleKind.FRESH, Phase.RACE):

@@ -3,8 +3,9 @@
 In:  problems, a backend, a store with an open session, an effort, a budget.
 Out: a `TuneReport`; everything measured is in the store, from which distil makes the table.
 
-Three passes, each a function of what the store holds, so that a run that was killed goes on where it was:
+Passes, each a function of what the store holds, so that a run that was killed goes on where it was:
 
+    choose    settings that a job has only once, where the library has such (whole_job)
     planned   every problem, in order: race and confirm (cell)
     between   sizes that halve a crossover between neighbouring winners (sizes), until all are narrow
     open      more confirm rounds where the decision may cost most, look by look (measure.sequential)
@@ -25,8 +26,9 @@ from .knowledge import Knowledge, by_cell
 from .outcome import Interrupted, Progress, TuneReport
 from .pricing import unpriced
 from .proposer import ModelProposer, ProposerFor
-from .rounds import Bench, OutOfTime
+from .rounds import Bench, OutOfTime, Rounds
 from .sizes import neighbours, next_sizes
+from .whole_job import SettingsOf, narrowed
 
 CONVERGED_ROUNDS = 116
 """Paired rounds after which a decision that is still open stays so: the difference is too small to matter."""
@@ -49,6 +51,7 @@ def tune(
     refine: bool = False,
     converge: bool = False,
     calls: Mapping[Problem, float] | None = None,
+    whole_job: SettingsOf | None = None,
     seed: int = 0,
 ) -> TuneReport:
     """Measure every problem that the session is not through with, and finish the session once there is none left.
@@ -66,6 +69,7 @@ def tune(
         refine: whether to measure sizes between the planned ones, where winners change.
         converge: measure on until no decision is open, or its rounds have reached `CONVERGED_ROUNDS`.
         calls: how often a step of the job makes the call of each problem; None where all count alike.
+        whole_job: what of a config a job can have only once; one such choice is made for all cells. None: nothing is.
         seed: of the order inside rounds, and of searches that draw lots.
 
     Raises:
@@ -88,6 +92,8 @@ def tune(
         seed=seed,
     )
     try:
+        if whole_job is not None:
+            run.choose(whole_job)
         run.planned()
         if refine:
             run.between()
@@ -147,6 +153,12 @@ class _Run:
         )
         for problem in self._states:
             self._learn(problem, self._cell(problem))
+
+    def choose(self, whole_job: SettingsOf) -> None:
+        """What the whole job runs under."""
+        cells = [(cell, Rounds(cell, self._bench, self._tried.get(cell, ()))) for cell in self._cells]
+        self._bench = narrowed(self._bench, cells, whole_job)
+        self._tried |= {cell: tuple(rounds.trials.values()) for cell, rounds in cells}
 
     def planned(self) -> None:
         """Every problem of the plan."""

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from autotune.backends.launch import Json, PoolFailed, RankPool
+from autotune.backends.launch import RankPool
+from autotune.backends.rank_process import Json, PoolFailed
 from autotune.errors import BackendUnavailable
 from autotune.types import TrialState
 

@@ -90,6 +90,7 @@ def test_words_that_cannot_be_meant_are_refused(
         (logs.NCCL, ("--ranks", "4"), 2, "--ranks is 4, but the log is of 2"),
         (logs.NCCL.replace("150.00", "-1"), (), 1, "log.txt, line 13, column 56"),
         ("nothing\n", (), 2, "looks like none of the formats"),
+        ("\n", (), 2, "log.txt: is empty"),
         (logs.OSU, ("--ranks", "4"), 2, "--backend"),
         (logs.NCCL, ("--set", "NCCL_PROTO"), 2, "is not NAME=VALUE"),
         (logs.NCCL, ("--format", "nccl"), 2, "nccl-tests"),

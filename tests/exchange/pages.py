@@ -93,8 +93,9 @@ _ABOUT = {
     "openmpi": (
         "The classic file, for Open MPI 5 and older; a reader of version 6 shifts its communicator sizes, so use "
         "`openmpi-json` there. `coll_tuned_priority` lets these rules decide where `han` would come first. Settings "
-        "that Open MPI reads when a job starts (`btl_sm_eager_limit`) are one set for all sizes: the one that loses "
-        "least against the best for each size, by the trials; its lines to export stand in the file too, as comments."
+        "that Open MPI reads when a job starts (such as `btl_sm_eager_limit`) are one set for all sizes: the one that "
+        "loses least against the best for each size, by the trials; its lines to export stand in the file too, as "
+        "comments."
     ),
     "openmpi-json": (
         "For Open MPI 6. Where the table was measured on one host, or with one rank on each, the rules say so. "

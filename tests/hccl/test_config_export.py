@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
 from dataclasses import replace
@@ -103,3 +104,12 @@ def test_what_the_chips_do_not_have_is_left_out(tmp_path: Path) -> None:
 def test_memory_that_no_group_fits_in_is_an_error() -> None:
     with pytest.raises(AutotuneError, match="were found that serve all of"):
         rendered(request=asked(max_group_memory_bytes=MIB))
+
+
+def test_a_portfolio_has_our_schedules_and_no_word_that_hccl_does_not_know() -> None:
+    table = table_of({REDUCE: {1024: config("tree"), MIB: config("portable:ring"), 8 * MIB: AUTO}}, "hccl")
+    found = EXPORTERS["portfolio"].render(table, Request(evidence=frozenset(Evidence)))
+    assert "'tree' is none of its allreduce algorithms" in "\n".join(found.notes)
+    assert "level1:tree" not in found.text
+    routes = [(route["from_bytes"], route["config"]["algorithm"]) for route in json.loads(found.text)["routes"]]
+    assert routes == [(1024, "auto"), (MIB, "portable:ring")]

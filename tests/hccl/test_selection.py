@@ -85,7 +85,8 @@ def test_the_command_says_where_the_default_loses_and_what_to_measure(here: Here
     done = here(*words, "--collective", "all_reduce", "--sizes", "4MiB,64MiB")
     assert done.code == 0
     assert "run on hardware: no" in done.out
-    assert "autotune run --backend hccl --collective all_reduce --sizes 4MiB --ranks 32" in done.out
+    assert "torchrun --nnodes 4 --nproc-per-node 8" in done.out
+    assert "--no-python autotune run --backend hccl --collective all_reduce --sizes 4MiB --ranks 32" in done.out
     small, large = json.loads(here(*words, "--collective", "all_reduce", "--sizes", "4MiB,64MiB", "--json").out)[
         "predictions"
     ]
@@ -94,9 +95,19 @@ def test_the_command_says_where_the_default_loses_and_what_to_measure(here: Here
     assert small["loss"] > 0.2 > large["loss"]
 
 
+def test_without_a_collective_all_are_simulated_whose_choice_is_published(here: Here) -> None:
+    done = here("simulate", "--backend", "hccl", "--machine", "atlas-800t-a2", "--hosts", "4", "--json")
+    assert done.code == 0
+    shown = list(dict.fromkeys(one["collective"] for one in done.document["predictions"]))
+    assert shown == ["all_reduce", "all_gather", "reduce_scatter"]
+    worst = max(done.document["predictions"], key=lambda one: one["loss"])
+    assert f"--collective {worst['collective']} " in done.document["advice"][1]
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
+        (("--machine", "atlas-950"), "HCCL's own choice on 950 is not published"),
         (("--machine", "atlas-950", "--collective", "all_reduce"), "is not published"),
         (("--machine", "dgx-h100", "--collective", "all_reduce"), "no NPUs of a known family"),
         (("--machine", "atlas-800t-a2", "--collective", "broadcast"), "is not published"),

@@ -12,6 +12,7 @@ from autotune.measure import QUICK, Backend, Effort
 from autotune.table import DefaultRules, TuningTable
 from autotune.tune import Knowledge, Progress, ProposerFor, TuneReport, tune
 from autotune.tune.proposer import grid
+from autotune.tune.whole_job import SettingsOf
 from autotune.types import Config, Problem, Trial
 
 FINGERPRINT = "0123456789abcdef"
@@ -39,6 +40,7 @@ class Run:
         refine: bool = False,
         converge: bool = False,
         calls: Mapping[Problem, float] | None = None,
+        whole_job: SettingsOf | None = None,
     ) -> TuneReport:
         return tune(
             problems,
@@ -54,6 +56,7 @@ class Run:
             refine=refine,
             converge=converge,
             calls=calls,
+            whole_job=whole_job,
         )
 
     def table(self, defaults: DefaultRules | None = None) -> TuningTable:

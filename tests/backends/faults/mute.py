@@ -6,7 +6,7 @@ import sys
 import threading
 
 from autotune.backends import worker
-from autotune.backends.launch import Json
+from autotune.backends.rank_process import Json
 
 
 class Mute(worker.Worker):

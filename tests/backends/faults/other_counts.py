@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from autotune.backends import worker
-from autotune.backends.launch import Json
+from autotune.backends.rank_process import Json
 from autotune.types import Config
 
 

@@ -7,7 +7,7 @@ import signal
 import sys
 
 from autotune.backends import worker
-from autotune.backends.launch import Json
+from autotune.backends.rank_process import Json
 from autotune.types import Config
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from autotune.backends import torch_worker
 from autotune.backends.inputs import Inputs
-from autotune.backends.launch import Json
+from autotune.backends.rank_process import Json
 
 
 class WrongOutput(torch_worker.TorchWorker):

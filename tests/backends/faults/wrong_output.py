@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from autotune.backends import worker
 from autotune.backends.inputs import Inputs
-from autotune.backends.launch import Json
+from autotune.backends.rank_process import Json
 
 
 class WrongOutput(worker.Worker):
