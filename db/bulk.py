@@ -5,8 +5,8 @@ the models.
 
     SQLite      a statement that the driver executes for each row
     PostgreSQL  a statement for all rows, since a row of its own costs the server a message: of trials and marks with
-                one JSON text; of samples with an array for each column, as text, which the driver is given in half the
-                time. None of their words needs quotes.
+                one JSON text; of samples with an array for each column, written as text, since the driver takes longer
+                for a list. None of their words needs quotes.
 """
 
 from __future__ import annotations
