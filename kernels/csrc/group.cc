@@ -122,8 +122,9 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
   wave.half = half;
   wave.bank = bank_of(call_);
   wave.stream = call.stream && input != output;
-  wave.learns = !network_ && !in_banks_ && OutboxStores::learns(call);
-  wave.stream_outbox = wave.learns ? outbox_stores_.begin(call, call_) : call.outbox == Outbox::Streamed;
+  const bool learns = !network_ && !in_banks_ && OutboxStores::learns(call);
+  wave.stream_outbox = learns ? outbox_stores_.begin(call) : call.outbox == Outbox::Streamed;
+  wave.counts = learns && outbox_stores_.tries();
   std::size_t newest = 0, oldest = 0;             // slices that are under way
   std::size_t row = 0, previous_row = plan.window - 1;  // w and w - 1, modulo the window
   for (std::size_t w = 0; w < plan.waves; w++) {
@@ -162,7 +163,7 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
     if (!program.synchronising) tell_clock_to_writers(program);
     finish_sending();
   }
-  if (wave.learns) outbox_stores_.end();
+  if (learns) outbox_stores_.end();
   if (wave.stream) store_fence();  // the caller may hand the output to another thread
   for (std::int32_t other : program.final_waits) await_clock(other, start + plan.waves);
   previous_start_ = start;

@@ -98,8 +98,6 @@ class Group {
   void populate();
   void run_level(const Call& call, const Wave& wave, const Buffers& buffers);
   void put(bool stream, char* to, const char* from, std::size_t bytes) const;
-  void execute_counted(const Call& call, const Wave& wave, const Instruction& op, char* memory, char* outbox,
-                       std::size_t elements, int way);
   void execute(const Call& call, const Wave& wave, const Instruction& op, const void* const* sources, char* memory,
                char* outbox, std::size_t elements);
   void execute_encoded(const Call& call, const Instruction& op, const EncodedOperands& operands, bool stream);

@@ -13,7 +13,6 @@ namespace {
 constexpr std::size_t kTileBytes = 16 << 10;  // what is combined before it is copied on: fits the first-level cache
 constexpr std::size_t kTakenBackBytes = 2 << 10;
 constexpr std::uint64_t kLinesAhead = 4;
-constexpr int kFromNobody = -1, kSeveralWays = -2;
 alignas(64) thread_local char tile_memory[kTileBytes];
 
 }  // namespace
@@ -66,7 +65,6 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
                                                      block_start(wave.length, wave.pitch, op.block);
     std::size_t elements = whole;
     bool elsewhere = false;  // an operand lies in another process
-    int way = kFromNobody;   // how the messages that are read were stored
     for (int k = 0; k < op.n_sources; k++) {
       const Source& source = program.sources[static_cast<std::size_t>(op.first_source + k)];
       const void*& at = sources_[static_cast<std::size_t>(k)];
@@ -80,7 +78,6 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
           const char* message = plan.fits_in_line ? theirs.payload
                                                   : messages(source.rank, wave) + wave.previous_slot * plan.slot_bytes;
           at = message + static_cast<std::size_t>(source.index) * wave.piece_bytes;
-          if (wave.learns) way = way == kFromNobody || way == theirs.payload[0] ? theirs.payload[0] : kSeveralWays;
           break;
         }
         case Space::Input:
@@ -152,8 +149,9 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
     } else if (elements && elsewhere) {
       pull(call, wave, op, memory, elements);
     } else if (elements && op.n_sources) {
-      if (wave.learns) execute_counted(call, wave, op, memory, piece, elements, way);
-      else execute(call, wave, op, sources_.data(), memory, piece, elements);
+      const std::uint64_t start = wave.counts ? OutboxStores::ticks() : 0;
+      execute(call, wave, op, sources_.data(), memory, piece, elements);
+      if (wave.counts) outbox_stores_.count(OutboxStores::ticks() - start);
     }
     if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave, buffers);
   }
@@ -162,11 +160,10 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
 void Group::post(Header& header, const Call& call, const Wave& wave, const Buffers& buffers) {
   // Streaming stores are ordered by nothing else.
   if (wave.stream_outbox || (wave.stream && call.program->zero_copy)) {
-    const std::uint64_t start = wave.learns ? OutboxStores::ticks() : 0;
+    const std::uint64_t start = wave.counts ? OutboxStores::ticks() : 0;
     store_fence();
-    if (wave.learns) outbox_stores_.stored(OutboxStores::ticks() - start, 0);
+    if (wave.counts) outbox_stores_.count(OutboxStores::ticks() - start);
   }
-  if (wave.learns) header.payload[0] = wave.stream_outbox;
   if (call.program->single_copy) {
     const Whereabouts where{buffers.input, buffers.output};
     std::memcpy(header.payload, &where, sizeof where);
@@ -186,16 +183,6 @@ void Group::post(Header& header, const Call& call, const Wave& wave, const Buffe
 
 char* Group::messages(int rank, const Wave& wave) const {
   return in_banks_ ? segment_.bank(rank, wave.bank) : segment_.outbox(rank, wave.half) + rotation_;
-}
-
-// An instruction that takes a message and makes one says nothing of what either cost.
-void Group::execute_counted(const Call& call, const Wave& wave, const Instruction& op, char* memory, char* outbox,
-                            std::size_t elements, int way) {
-  const std::uint64_t start = OutboxStores::ticks();
-  execute(call, wave, op, sources_.data(), memory, outbox, elements);
-  const std::uint64_t ticks = OutboxStores::ticks() - start;
-  if (outbox && way == kFromNobody) outbox_stores_.stored(ticks, elements * call.plan.item);
-  if (!outbox && way >= 0) outbox_stores_.read(way == 1, ticks, elements * call.plan.item);
 }
 
 void Group::put(bool stream, char* to, const char* from, std::size_t bytes) const {

@@ -2,21 +2,30 @@
 #include "outbox_stores.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace autotune {
 namespace {
 
-constexpr std::uint32_t kWarmingCalls = 4;  // of a class: they touch pages, and say nothing of stores
-constexpr int kTryEveryBits = 6;            // one call in 64 tries each way
-constexpr std::uint64_t kUnitBytes = 64 << 10;
+constexpr std::uint64_t kWarmingCalls = 4;  // of a signature: they touch pages, and say nothing of stores
+constexpr std::uint64_t kFirstPairs = 3, kFirstPeriod = 4, kPeriod = 64;
+constexpr int kCostBits = 22, kCostShift = 6;  // ticks are shown in units of 64
+constexpr std::uint64_t kMostCost = (std::uint64_t{1} << kCostBits) - 1;
 
-// A sample that is lower counts at once, since nothing makes a copy faster by chance. One that is higher may be an
-// interruption: it moves the figure by an eighth at most.
-std::uint32_t learnt(std::uint32_t known, std::uint64_t ticks, std::uint64_t bytes) {
-  const std::uint64_t sample = std::clamp<std::uint64_t>(ticks * kUnitBytes / bytes, 1, UINT32_MAX / 2);
-  if (known == 0 || sample <= known) return static_cast<std::uint32_t>(sample);
-  return static_cast<std::uint32_t>(known + (std::min<std::uint64_t>(sample, 2 * std::uint64_t{known}) - known + 7) / 8);
+enum class Turn { Plain, TryCached, TryStreamed, Decide };
+
+// The pair at the end of a period, then a call in which the others come to show what they found, then the decision.
+Turn turn_of(std::uint64_t calls) {
+  if (calls < kWarmingCalls) return Turn::Plain;
+  const std::uint64_t at = calls - kWarmingCalls, first = kFirstPairs * kFirstPeriod;
+  const std::uint64_t period = at < first ? kFirstPeriod : kPeriod, left = period - (at < first ? at : at - first) % period;
+  return left == 4 ? Turn::TryCached : left == 3 ? Turn::TryStreamed : left == 1 ? Turn::Decide : Turn::Plain;
+}
+
+// The middle of the tries; of two the lower one. Nothing makes a copy faster by chance, an interruption makes it slower.
+std::uint64_t middle(std::array<std::uint64_t, 3> costs) {
+  std::sort(costs.begin(), costs.end());
+  if (costs[1] == 0) return costs[2];
+  return costs[1];
 }
 
 }  // namespace
@@ -30,61 +39,46 @@ bool OutboxStores::learns(const Call& call) {
 #endif
 }
 
-bool OutboxStores::begin(const Call& call, std::uint64_t number) {
-  constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15ull;  // spreads the tries, so that they meet every kind of call
-  const int bits = std::bit_width(call.plan.slices * call.plan.slot_bytes / kFromBytes);
-  class_ = std::min<std::size_t>(static_cast<std::size_t>(bits) - 1, kCostClasses - 1);
-  stored_ = {};
-  read_ = {};
-  Class& known = classes_[class_];
-  if (known.calls < kWarmingCalls) {
-    streamed_ = false;
-  } else if (const std::uint64_t turn = number * kGolden >> (64 - kTryEveryBits); turn < 2 || known.calls < kWarmingCalls + 2) {
-    streamed_ = (known.calls < kWarmingCalls + 2 ? known.calls - kWarmingCalls : turn) == 1;
-  } else {
-    streamed_ = cheaper_past_caches(*call.program);
+bool OutboxStores::begin(const Call& call) {
+  entry_ = &entries_[call.signature % kLearntCalls];
+  if (entry_->signature != call.signature) {
+    *entry_ = Entry{};
+    entry_->signature = call.signature;
   }
+  const Turn turn = turn_of(entry_->calls);
+  if (turn == Turn::Decide) decide(*entry_);
+  tries_ = turn == Turn::TryCached || turn == Turn::TryStreamed;
+  streamed_ = tries_ ? turn == Turn::TryStreamed : entry_->streamed;
+  ticks_ = 0;
   return streamed_;
 }
 
-void OutboxStores::stored(std::uint64_t ticks, std::size_t bytes) {
-  stored_.ticks += ticks;
-  stored_.bytes += bytes;
-}
-
-void OutboxStores::read(bool streamed, std::uint64_t ticks, std::size_t bytes) {
-  read_[streamed].ticks += ticks;
-  read_[streamed].bytes += bytes;
-}
-
 void OutboxStores::end() {
-  Class& known = classes_[class_];
-  if (known.calls < kWarmingCalls + 2) known.calls++;
-  if (known.calls <= kWarmingCalls) return;
-  if (stored_.bytes) known.stores[streamed_] = learnt(known.stores[streamed_], stored_.ticks, stored_.bytes);
-  for (std::size_t way = 0; way < read_.size(); way++) {
-    if (!read_[way].bytes) continue;
-    known.reads[way] = learnt(known.reads[way], read_[way].ticks, read_[way].bytes);
-    // Shown only where it has changed: a store takes the line from those who look at it.
-    auto& shown = segment_.line(rank_).read_costs[class_][way];
-    const std::uint32_t last = shown.load(std::memory_order_relaxed), now = known.reads[way];
-    if (now > last + last / 8 || now + last / 8 < last) shown.store(now, std::memory_order_relaxed);
-  }
+  entry_->calls++;
+  if (!tries_) return;
+  auto& costs = entry_->costs[streamed_];
+  std::rotate(costs.begin(), costs.begin() + 1, costs.end());
+  costs.back() = std::clamp<std::uint64_t>(ticks_ >> kCostShift, 1, kMostCost);
+  if (streamed_) show(*entry_);
 }
 
-// Cached where something is not known, or where little is to be won.
-bool OutboxStores::cheaper_past_caches(const Program& program) const {
-  const Class& known = classes_[class_];
-  std::uint64_t cached = 0, streamed = 0;  // of the slowest reader
-  for (std::int32_t reader : program.readers) {
-    const auto& costs = segment_.line(reader).read_costs[class_];
-    const std::uint32_t in = costs[0].load(std::memory_order_relaxed), past = costs[1].load(std::memory_order_relaxed);
-    if (!in || !past) return false;
-    cached = std::max<std::uint64_t>(cached, in);
-    streamed = std::max<std::uint64_t>(streamed, past);
+void OutboxStores::show(const Entry& entry) const {
+  const std::uint64_t word =
+      entry.signature << 2 * kCostBits | middle(entry.costs[0]) << kCostBits | middle(entry.costs[1]);
+  segment_.line(rank_).copy_costs[entry.signature % kLearntCalls].store(word, std::memory_order_relaxed);
+}
+
+// What all ranks copy, together. Streamed only where a tenth is to be won. As before where a rank has not shown its costs.
+void OutboxStores::decide(Entry& entry) const {
+  std::uint64_t cached = 0, streamed = 0;
+  for (int rank = 0; rank < segment_.n_ranks(); rank++) {
+    const std::uint64_t word =
+        segment_.line(rank).copy_costs[entry.signature % kLearntCalls].load(std::memory_order_relaxed);
+    if (word >> 2 * kCostBits != entry.signature) return;
+    cached += word >> kCostBits & kMostCost;
+    streamed += word & kMostCost;
   }
-  if (!cached || !known.stores[0] || !known.stores[1]) return false;
-  return 10 * (streamed + known.stores[1]) < 9 * (cached + known.stores[0]);
+  entry.streamed = 10 * streamed < 9 * cached;
 }
 
 }  // namespace autotune

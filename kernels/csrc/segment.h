@@ -32,7 +32,7 @@ inline constexpr int kInlineBytes = 56;    // payload that fits into the cache l
 inline constexpr int kHistory = 64;        // calls that a rank's line remembers
 inline constexpr int kChannelSlots = 4;    // pieces in flight from one rank to another in send/recv
 inline constexpr std::size_t kChannelPieceBytes = 64 << 10;
-inline constexpr int kCostClasses = 16;    // sizes of messages, each twice the one before, whose costs are told apart
+inline constexpr int kLearntCalls = 256;   // kinds of calls whose costs a rank shows; others take their places
 inline constexpr int kMaxRanks = 1024;
 // Heaps lie a power of two apart and a bit: at 2^30 exactly, reading one rank's buffer and writing the same place of
 // another's was 9 times slower on a Zen 4 (the first-level cache predicts its way from a hash of the address).
@@ -77,8 +77,7 @@ struct alignas(128) RankLine {
   Word probe;   // address of a word in its process that the others try to read
   Word probed;  // 0 until it has tried theirs; then 1, or (rank + 1) << 32 | errno of one that it cannot read
   char pad1[96];
-  // Ticks for 64 KiB of others' messages, by size, and by whether they were stored past the caches; 0: not known.
-  alignas(128) std::atomic<std::uint32_t> read_costs[kCostClasses][2];
+  alignas(128) Word copy_costs[kLearntCalls];  // signature of the call | what it costs cached | and streamed; 0: not known
   CallRecord history[kHistory];
 };
 
