@@ -108,21 +108,25 @@ class Memory(enum.Enum):
 
 
 class Spread(enum.Enum):
-    """How ranks lie over hosts, as far as an unmeasured choice goes by it."""
+    """How ranks lie over hosts, as far as an unmeasured choice goes by it.
+
+    Of several hosts, ``ONE_EACH`` has one rank on each, and ``SHARED`` several on some; ``EVEN`` is the part of
+    ``SHARED`` with as many on each.
+    """
 
     ONE_HOST = "one_host"
     ONE_EACH = "one_each"
+    SHARED = "shared"
     EVEN = "even"
-    UNEVEN = "uneven"
 
     @classmethod
-    def of(cls, placement: tuple[int, ...]) -> Spread:
-        """Of the ranks on each host, ascending."""
+    def of(cls, placement: tuple[int, ...]) -> tuple[Spread, ...]:
+        """What a placement is (ranks on each host, ascending), the narrowest first."""
         if len(placement) == 1:
-            return cls.ONE_HOST
+            return (cls.ONE_HOST,)
         if placement[-1] == 1:
-            return cls.ONE_EACH
-        return cls.EVEN if placement[0] == placement[-1] else cls.UNEVEN
+            return (cls.ONE_EACH,)
+        return (cls.EVEN, cls.SHARED) if placement[0] == placement[-1] else (cls.SHARED,)
 
 
 class Evidence(enum.Enum):

@@ -58,7 +58,8 @@ class DefaultRules:
     """Rows that answer for every collective, every rank count from 1 and every size from 0.
 
     Rows for symmetric memory, or for one of the ways to lie over several hosts, answer for all rank counts and sizes of
-    their collective, or there are none of them: then those for private memory on one host hold there too.
+    their collective, or there are none of them: then those of the wider way hold there (`Spread`), those of private
+    memory, and in the end those of private memory on one host.
 
     Args:
         rows: in any order; kept sorted by collective, memory, spread, rank counts and size.
@@ -95,11 +96,12 @@ class DefaultRules:
 
     def by_size(self, key: RuleKey) -> tuple[DefaultRow, ...]:
         """The rows for a kind of call, by ascending from_bytes; the first begins at 0."""
-        for kind in ((key.memory, Spread.of(key.placement)), (Memory.PRIVATE, Spread.of(key.placement)), _EVERYWHERE):
+        spreads = Spread.of(key.placement)
+        for kind in (*((key.memory, spread) for spread in spreads), *((Memory.PRIVATE, spread) for spread in spreads)):
             found = tuple(row for row in self.rows if (row.memory, row.spread) == kind and row.answers(key))
             if found:
-                break
-        return found
+                return found
+        return tuple(row for row in self.rows if (row.memory, row.spread) == _EVERYWHERE and row.answers(key))
 
     def lookup(self, key: RuleKey, message_bytes: int) -> Config:
         """The default's config for a kind of call and a size from 0."""

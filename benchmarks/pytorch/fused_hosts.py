@@ -1,10 +1,10 @@
 """How much of the communication a fused product hides between two hosts at 1 Gbit/s, and from which shape on it pays.
 
-    python benchmarks/pytorch/fused_hosts.py [--rounds 15] [--shapes 2048x1536x1024,...] [--rate 1000] [--backend gloo]
+    python benchmarks/pytorch/fused_hosts.py [--rounds 15] [--shapes 2048x1536x1024,...] [--rate 1000] [--backend mc2]
                                              [--call matmul_all_reduce]
 
 Two network namespaces with one shaped interface each (benchmarks/hosts), one rank in each, one thread a rank, over
-gloo's sockets or mc2. A fused call on x (m, k) and w (k, p) of each rank, float32, in interleaved rounds shuffled anew
+mc2 or gloo's sockets. A fused call on x (m, k) and w (k, p) of each rank, float32, in interleaved rounds shuffled anew
 in each, slowest rank: the product alone, the collective alone, one after the other (1 tile), and 2, 4, 8 and 16 tiles.
 The first five rounds choose the number of tiles, the others judge it. Hidden is
 
@@ -149,7 +149,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--call", default="matmul_all_reduce", help="or all_gather_matmul, matmul_reduce_scatter")
-    parser.add_argument("--backend", choices=["gloo", "mc2"], default="gloo")
+    parser.add_argument("--backend", choices=["gloo", "mc2"], default="mc2")
     parser.add_argument("--shapes", default=SHAPES)
     parser.add_argument("--rate", type=int, default=1000, help="Mbit/s of each host's interface; 0: not shaped")
     parser.add_argument("--rank-of", help=argparse.SUPPRESS)

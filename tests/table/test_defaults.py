@@ -44,6 +44,7 @@ def test_every_call_has_one_answer(
         row
         for row in [row for row in on_hosts if row.memory is memory]
         or [row for row in on_hosts if row.memory is Memory.PRIVATE]
+        or [row for row in of_collective if spread_of(placement) is Spread.EVEN and row.spread is Spread.SHARED]
         or [row for row in of_collective if row.memory is Memory.PRIVATE and row.spread is Spread.ONE_HOST]
         if row.ranks_from <= key.n_ranks < (row.ranks_to or key.n_ranks + 1) and row.from_bytes <= message_bytes
     ]
@@ -57,7 +58,7 @@ def spread_of(placement: tuple[int, ...]) -> Spread:
         return Spread.ONE_HOST
     if set(placement) == {1}:
         return Spread.ONE_EACH
-    return Spread.EVEN if len(set(placement)) == 1 else Spread.UNEVEN
+    return Spread.EVEN if len(set(placement)) == 1 else Spread.SHARED
 
 
 @given(rules=default_rules(), data=st.data())
@@ -112,6 +113,9 @@ def test_rows_for_several_hosts_answer_for_all_of_a_collective_or_for_none() -> 
     assert rules.lookup(key_of(Collective.GATHER, 2, 2), 0) == DIRECT
     for placement in ((4,), (1, 1), (1, 2)):
         assert rules.lookup(key_of(Collective.GATHER, *placement), 0) == FLAT, "as on one host"
+    shared = DefaultRules(backend="native", rows=(*rows, replace(spread, spread=Spread.SHARED)))
+    assert {shared.lookup(key_of(Collective.GATHER, *placement), 0) for placement in ((2, 2), (1, 2))} == {DIRECT}
+    assert shared.lookup(key_of(Collective.GATHER, 1, 1), 0) == FLAT
     with pytest.raises(ValueError, match=r"the defaults of gather over several hosts \(even\) .*once for 1 ranks"):
         DefaultRules(backend="native", rows=(*rows, replace(spread, ranks_from=2)))
 
@@ -140,9 +144,9 @@ def test_one_host_goes_without_saying_in_a_table() -> None:
     assert all("spread" not in row for row in rows)
     said = [{"spread": "one_host", **row} for row in rows]
     assert parse_table(json.dumps(plain | {"defaults": plain["defaults"] | {"rows": said}}), "t.json") == table
-    over_hosts = replace(table.defaults.rows[0], from_bytes=0, spread=Spread.UNEVEN)
+    over_hosts = replace(table.defaults.rows[0], from_bytes=0, spread=Spread.SHARED)
     with_hosts = replace(table, defaults=replace(table.defaults, rows=(*table.defaults.rows, over_hosts)))
-    assert [row.get("spread") for row in document(with_hosts)["defaults"]["rows"]].count("uneven") == 1
+    assert [row.get("spread") for row in document(with_hosts)["defaults"]["rows"]].count("shared") == 1
     assert parse_table(dump_table(with_hosts), "t.json") == with_hosts
 
 

@@ -23,7 +23,7 @@ constexpr std::string_view kCollectives[] = {"all_reduce", "all_gather", "reduce
 constexpr std::string_view kTypes[] = {"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64"};
 constexpr std::string_view kOperations[] = {"sum", "minmax", "prod"};
 constexpr std::string_view kMemories[] = {"private", "symmetric"};
-constexpr std::string_view kSpreads[] = {"one_host", "one_each", "even", "uneven"};
+constexpr std::string_view kSpreads[] = {"one_host", "one_each", "shared", "even"};
 constexpr std::string_view kEvidence[] = {"measured", "simulated", "imported"};
 
 std::string word(Json& json, Allowed allowed) {
