@@ -78,8 +78,8 @@ void Group::send_to_other_hosts(const Call& call, const Wave& wave) {
                                           : segment_.outbox(rank_, wave.half) + message.place;
   for (const RemoteReader& reader : wave.level->remote_readers) {
     const std::size_t bytes = find_stretches(call, wave, reader, payload);
-    if (stretches_.size() > 1 && bytes <= kTogetherBytes && bring_together(wave, reader, payload))
-      find_stretches(call, wave, reader, payload);
+    const bool together = !call.codec && stretches_.size() > 1 && bytes <= kTogetherBytes;  // a codec leaves all in the outbox
+    if (together && bring_together(wave, reader, payload)) find_stretches(call, wave, reader, payload);
     network_->post(reader.rank, message, stretches_);
   }
 }
