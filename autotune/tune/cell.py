@@ -21,7 +21,8 @@ from .proposer import Scope
 from .rounds import Bench, Rounds
 
 REFERENCE_ROUNDS = 3
-"""Confirm rounds that the fixed reference runs in as well: for a figure in reports, which decides nothing."""
+"""Confirm rounds that the fixed reference runs in as well, where it ran in the race: for a figure in reports, which
+decides nothing and is not worth a first sample, the dearest of all."""
 
 
 class Cell:
@@ -91,12 +92,16 @@ class Cell:
         while True:
             race = race_of(self.trials)
             running = survivors(race, effort)
+            hopes = proposer.hopes(running)
+            running = running if hopes is None else hopes
             missing = effort.race_rounds - min((len(race[config]) for config in running), default=0)
             affordable = self._affordable(missing)
             running = running[:affordable]
             entering = tuple(config for config in proposer.ask() if config not in rounds.trials)
             entering = entering[: max(0, affordable - len(running))]
             if not entering and (len(running) < 2 or missing < 1):
+                if hopes is not None and leader(race) != hopes[0]:  # who runs last has won
+                    rounds.measure(hopes[:1], SampleKind.FRESH, Phase.RACE)
                 return
             number = rounds.next_number(Phase.RACE, SampleKind.FRESH)
             for config, outcome in rounds.measure((*running, *entering), SampleKind.FRESH, Phase.RACE):
@@ -134,7 +139,9 @@ class Cell:
             else:
                 return
             shown = [c for c in (self._reference,) if c is not None and c not in finalists]
-            shown = [c for c in shown if rounds.confirmed(c, kind) < REFERENCE_ROUNDS and not rounds.failed(c)]
+            shown = [
+                c for c in shown if c in race and rounds.confirmed(c, kind) < REFERENCE_ROUNDS and not rounds.failed(c)
+            ]
             rounds.measure((*finalists, *shown), kind, Phase.CONFIRM)
 
     def _finalists(self, race: Race) -> list[Config]:
