@@ -38,7 +38,8 @@ class Effort:
 
     Args:
         name: the word in a plan.
-        entrants: the most configs that a search lets into the race; None for all, whatever the search says.
+        entrants: the most configs that a search lets into the race, or an eighth of all where that is more; None for
+            all, whatever the search says.
         drops: whether those that are clearly worse leave the race.
         keep: the most that stay after three rounds.
         race_rounds: of those that stay to the end of the race.
@@ -63,8 +64,8 @@ class Effort:
             raise ValueError(f"an effort lets someone in, and ends after its confirm rounds: {self}")
 
 
-QUICK = Effort(name="quick", entrants=10, keep=3, race_rounds=4, confirm_rounds=9, most_rounds=15)
-NORMAL = Effort(name="normal", entrants=16, keep=3, race_rounds=5, confirm_rounds=9, most_rounds=25)
+QUICK = Effort(name="quick", entrants=4, keep=3, race_rounds=4, confirm_rounds=9, most_rounds=15)
+NORMAL = Effort(name="normal", entrants=5, keep=3, race_rounds=5, confirm_rounds=9, most_rounds=25)
 THOROUGH = Effort(name="thorough", entrants=30, keep=8, race_rounds=9, confirm_rounds=15, most_rounds=70)
 EXHAUSTIVE = Effort(
     name="exhaustive", entrants=None, keep=1000, race_rounds=9, confirm_rounds=9, most_rounds=25, drops=False

@@ -21,7 +21,8 @@ from .proposer import Scope
 from .rounds import Bench, Rounds
 
 REFERENCE_ROUNDS = 3
-"""Confirm rounds that the fixed reference runs in as well: for a figure in reports, which decides nothing."""
+"""Confirm rounds that the fixed reference runs in as well, where it ran in the race: for a figure in reports, which
+decides nothing and is not worth a first sample, the dearest of all."""
 
 
 class Cell:
@@ -95,12 +96,16 @@ class Cell:
             held = survivors(race, effort)
             running = tuple(config for config in held if config in legal)
             left_out = bool(running) and len(running) < len(held)  # by another round, so that they do not lead
+            hopes = proposer.hopes(running)
+            running = running if hopes is None else hopes
             missing = effort.race_rounds - min((len(race[config]) for config in running), default=0)
             affordable = self._affordable(missing)
             running = running[:affordable]
             entering = tuple(config for config in proposer.ask() if config not in rounds.trials)
             entering = entering[: max(0, affordable - len(running))]
             if not entering and not left_out and (len(running) < 2 or missing < 1):
+                if hopes is not None and leader(race) != hopes[0]:  # who runs last has won
+                    rounds.measure(hopes[:1], SampleKind.FRESH, Phase.RACE)
                 return
             number = rounds.next_number(Phase.RACE, SampleKind.FRESH)
             for config, outcome in rounds.measure((*running, *entering), SampleKind.FRESH, Phase.RACE):
@@ -138,7 +143,9 @@ class Cell:
             else:
                 return
             shown = [c for c in (self._reference,) if c is not None and c not in finalists]
-            shown = [c for c in shown if rounds.confirmed(c, kind) < REFERENCE_ROUNDS and not rounds.failed(c)]
+            shown = [
+                c for c in shown if c in race and rounds.confirmed(c, kind) < REFERENCE_ROUNDS and not rounds.failed(c)
+            ]
             rounds.measure((*finalists, *shown), kind, Phase.CONFIRM)
 
     def _finalists(self, race: Race) -> list[Config]:

@@ -12,16 +12,18 @@ cell, once measured, judges what was forecast for it. Without a model the residu
 
 from __future__ import annotations
 
+import itertools
 import math
-import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..measure import leader, race_of
 from ..types import Config, Phase, Problem, RuleKey, SampleKind, Trial
+from .calibration import Miss, likeliest_scale
+from .forecasts import Forecasts
 from .kriging import Kernel, Measured, expected
-from .ratios import Ratio, ratios_to
+from .ratios import Noise, Ratio, noise_of, pooled_noise, ratios_to
 
 Pricing = Callable[[Problem, Config], float | None]
 """Microseconds of one call by a cost model; None where it has no price."""
@@ -30,24 +32,7 @@ OWN_RUN, EARLIER_RUN, SIMILAR_MACHINE = 1.0, 0.5, 0.2
 """How much a residual counts, by where it was measured."""
 
 _KERNEL = Kernel()
-_CALIBRATION_WEIGHT = 8  # forecasts that count as having been off by just what they claimed
-_MOST_MISSED = 3.0  # standard deviations that one of them counts for at most
 _MOST_CELLS = 8  # that a forecast looks at: the nearest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
-    """The log of a config's time over the default's: what is expected, and the standard deviation of that."""
-
-    mean: float
-    spread: float
-
-    def improvement(self, best: float) -> float:
-        """The share of the time of `best`, a log as well, that this config is expected to save; what it would lose if
-        it were slower does not count, since it would not be taken then."""
-        below = (best - self.mean) / self.spread
-        density = math.exp(-below * below / 2) / math.sqrt(2 * math.pi)
-        return self.spread * (density + below * statistics.NormalDist().cdf(below))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +58,8 @@ class Knowledge:
         self._cells: dict[tuple[Problem, float], _Seen] = {}
         self._cheapest_us: dict[Problem, float] = {}
         self._winners: dict[Problem, Config] = {}
-        self._missed: dict[tuple[Problem, float], tuple[float, ...]] = {}
+        self._noise: dict[tuple[Problem, float], Noise] = {}
+        self._missed: dict[tuple[Problem, float], tuple[Miss, ...]] = {}
 
     def learn(self, trials: Iterable[Trial], *, trust: float = OWN_RUN) -> None:
         """Take in one session's trials of one problem; what was known of them before is replaced."""
@@ -81,7 +67,9 @@ class Knowledge:
         if not own:
             return
         problem = own[0].problem
-        ratios = log_ratios(own, self._default(problem))
+        times, default = _log_times(own), self._default(problem)
+        self._noise[problem, trust] = noise_of(times, default)
+        ratios = ratios_to(times, default, usual_noise=self.noise(problem))
         if ratios:
             if (problem, trust) not in self._missed:
                 self._missed[problem, trust] = self._misses(problem, ratios)
@@ -98,6 +86,15 @@ class Knowledge:
         near = [self._winners[other] for other in self._beside(problem)]
         return tuple(dict.fromkeys(near))
 
+    def noise(self, problem: Problem) -> float:
+        """The standard deviation of one log ratio, by what other cells of this kind have shown."""
+        kin = [
+            found
+            for (other, _), found in self._noise.items()
+            if _same_kind(other.key, problem.key) and other != problem
+        ]
+        return pooled_noise(kin)
+
     def algorithms_tried(self, problem: Problem) -> set[str]:
         """What was measured at any size with these ranks."""
         seen = [cell for cell in self._cells.values() if cell.problem.key == problem.key]
@@ -105,7 +102,7 @@ class Knowledge:
 
     def forecasts(
         self, problem: Problem, configs: Sequence[Config], measured: Mapping[Config, Ratio] | None = None
-    ) -> dict[Config, Forecast]:
+    ) -> Forecasts:
         """What to expect of configs, those outside the model included.
 
         Args:
@@ -115,7 +112,7 @@ class Knowledge:
 
     def _forecasts(
         self, problem: Problem, configs: Sequence[Config], measured: Mapping[Config, Ratio], kernel: Kernel
-    ) -> dict[Config, Forecast]:
+    ) -> Forecasts:
         default, model = self._default(problem), self._model(problem, [*configs, *measured])
         seen = [
             *self._nearest(problem),
@@ -125,27 +122,27 @@ class Knowledge:
         known = [config for cell in cells for config in cell.residuals]
         unpriced = frozenset(c for c in (default, *configs, *known) if self._pricing(problem, c) is None)
         found = expected(problem, default, configs, cells, unpriced, kernel)
-        return {config: Forecast(mean=model[config] + mean, spread=spread) for config, (mean, spread) in found.items()}
+        logs = {config: model[config] + float(mean) for config, mean in zip(configs, found.means, strict=True)}
+        return Forecasts(logs, found.covariance)
 
     def _residuals(self, seen: _Seen) -> Measured:
         model = self._model(seen.problem, seen.ratios)
         left = {c: Ratio(log=ratio.log - model[c], variance=ratio.variance) for c, ratio in seen.ratios.items()}
         return Measured(problem=seen.problem, default=self._default(seen.problem), residuals=left, trust=seen.trust)
 
-    def _misses(self, problem: Problem, ratios: Mapping[Config, Ratio]) -> tuple[float, ...]:
-        """How far what was measured lay from what was forecast, in the standard deviations that this claimed."""
+    def _misses(self, problem: Problem, ratios: Mapping[Config, Ratio]) -> tuple[Miss, ...]:
+        """How far what was measured lay from what was forecast, and what was claimed for that."""
         others = [config for config in ratios if config != self._default(problem)]
         claimed = self._forecasts(problem, others, {}, _KERNEL)
         return tuple(
-            (ratios[c].log - claimed[c].mean) / math.sqrt(claimed[c].spread ** 2 + ratios[c].variance) for c in others
+            Miss(off=ratios[c].log - claimed[c].mean, claimed=claimed[c].spread ** 2, noise=ratios[c].variance)
+            for c in others
         )
 
     def _scale(self, problem: Problem) -> float:
-        """What forecasts of this kind of call are really off by, over what they claim (Dawid 1984: a forecaster is
-        judged by what came after). As if `_CALIBRATION_WEIGHT` of them had been off by just what they claim."""
-        seen = [m for (other, _), missed in self._missed.items() if _same_kind(other.key, problem.key) for m in missed]
-        squares = sum(min(m * m, _MOST_MISSED**2) for m in seen)
-        return math.sqrt((squares + _CALIBRATION_WEIGHT) / (len(seen) + _CALIBRATION_WEIGHT))
+        """What forecasts of this kind of call are really off by, over what they claim."""
+        kin = (missed for (other, _), missed in self._missed.items() if _same_kind(other.key, problem.key))
+        return likeliest_scale(itertools.chain.from_iterable(kin))
 
     def _model(self, problem: Problem, configs: Iterable[Config]) -> dict[Config, float]:
         """Log prices over the default's. What has no price is taken for as fast as the cheapest that was asked for."""
@@ -190,12 +187,16 @@ class Knowledge:
 
 def log_ratios(trials: Iterable[Trial], default: Config) -> dict[Config, Ratio]:
     """The log of each config's time over the default's, in the fresh rounds that both ran."""
+    return ratios_to(_log_times(trials), default)
+
+
+def _log_times(trials: Iterable[Trial]) -> dict[Config, dict[tuple[Phase, int], float]]:
     times: dict[Config, dict[tuple[Phase, int], float]] = {}
     for trial in trials:
         fresh = {(s.phase, s.round): math.log(s.time_us) for s in trial.samples if s.kind is SampleKind.FRESH}
         if fresh:
             times[trial.config] = fresh
-    return ratios_to(times, default)
+    return times
 
 
 def _same_kind(one: RuleKey, other: RuleKey) -> bool:

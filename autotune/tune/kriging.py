@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..types import Config, Problem
 from .ratios import Ratio
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    Array = npt.NDArray[np.float64]
+    Array: TypeAlias = npt.NDArray[np.float64]
 
 
-_LEAST = 1e-6  # variance: so that equations have a solution, and a spread can be divided by
+LEAST = 1e-6
+"""Variance: so that equations have a solution, and a spread can be divided by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,19 @@ class Measured:
     trust: float = 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The residuals that configs are expected to show over the default in a cell, and what these are uncertain by.
+
+    Args:
+        means: one for each config.
+        covariance: of each with each.
+    """
+
+    means: Array
+    covariance: Array
+
+
 def expected(
     problem: Problem,
     default: Config,
@@ -71,8 +85,10 @@ def expected(
     cells: Sequence[Measured],
     unpriced: frozenset[Config],
     kernel: Kernel,
-) -> dict[Config, tuple[float, float]]:
-    """The residual that each config is expected to show over the default in a cell, and its standard deviation.
+) -> Expected:
+    """What to expect of configs in a cell, in their order.
+
+    The noise of a cell's default is in all of its ratios: half of what two of them, measured equally often, vary by.
 
     Args:
         unpriced: configs that the cost model does not know.
@@ -81,23 +97,25 @@ def expected(
 
     wanted = _Points([(problem, config, 1.0) for config in configs], unpriced, kernel)
     base = _Points([(problem, default, 1.0)] * len(configs), unpriced, kernel)
+    prior = _between(wanted, base, wanted, base)
     own = [
-        (cell, config, ratio) for cell in cells for config, ratio in cell.residuals.items() if config != cell.default
+        (number, config, ratio)
+        for number, cell in enumerate(cells)
+        for config, ratio in cell.residuals.items()
+        if config != cell.default
     ]
-    prior = wanted.own() + base.own() - 2 * wanted.paired(base)
     if not own:
-        return {c: (0.0, math.sqrt(max(_LEAST, variance))) for c, variance in zip(configs, prior, strict=True)}
-    seen = _Points([(cell.problem, config, cell.trust) for cell, config, _ in own], unpriced, kernel)
-    seen_base = _Points([(cell.problem, cell.default, cell.trust) for cell, _, _ in own], unpriced, kernel)
+        return Expected(means=np.zeros(len(configs)), covariance=prior)
+    seen = _Points([(cells[at].problem, config, cells[at].trust) for at, config, _ in own], unpriced, kernel)
+    seen_base = _Points([(cells[at].problem, cells[at].default, cells[at].trust) for at, _, _ in own], unpriced, kernel)
+    noise = np.array([ratio.variance for _, _, ratio in own])
+    cell = np.array([at for at, _, _ in own])
+    shared_noise = np.where(cell[:, None] == cell[None, :], np.minimum(noise[:, None], noise[None, :]) / 2, 0.0)
+    np.fill_diagonal(shared_noise, noise + LEAST)
     shared = _between(wanted, base, seen, seen_base)
-    among = _between(seen, seen_base, seen, seen_base) + np.diag([ratio.variance + _LEAST for _, _, ratio in own])
+    among = _between(seen, seen_base, seen, seen_base) + shared_noise
     solved = np.linalg.solve(among, np.column_stack([[ratio.log for _, _, ratio in own], shared.T]))
-    means = shared @ solved[:, 0]
-    variances = prior - np.einsum("ij,ji->i", shared, solved[:, 1:])
-    return {
-        config: (float(mean), math.sqrt(max(_LEAST, float(variance))))
-        for config, mean, variance in zip(configs, means, variances, strict=True)
-    }
+    return Expected(means=shared @ solved[:, 0], covariance=prior - shared @ solved[:, 1:])
 
 
 def _between(one: _Points, one_base: _Points, other: _Points, other_base: _Points) -> Array:
@@ -129,16 +147,6 @@ class _Points:
         self._spread = np.array(
             [kernel.unpriced if config in unpriced else kernel.algorithm for _, config, _ in points]
         )
-
-    def own(self) -> Array:
-        """The variance of each."""
-        return self._spread**2 + self._kernel.config**2
-
-    def paired(self, other: _Points) -> Array:
-        """The covariance of each with the one at its place."""
-        import numpy as np
-
-        return np.diagonal(self.covariance(other))
 
     def covariance(self, other: _Points) -> Array:
         """Of each with each of the others."""

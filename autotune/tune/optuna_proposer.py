@@ -57,6 +57,9 @@ class OptunaProposer:
             return self._first(left)
         return self._suggested(min(self.FURTHER, left))
 
+    def hopes(self, running: Sequence[Config]) -> None:
+        return None
+
     def tell(self, number: int, config: Config, outcome: Outcome) -> None:
         self._told.add(number, config, outcome)
 

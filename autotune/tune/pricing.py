@@ -9,17 +9,20 @@ and what is measured tells them apart.
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..cost import CostModel, NetworkModel, NetworkParameters, crossbar, joined_model, model_of
+from ..cost.moves import moves_of
 from ..errors import UsageError
 from ..topology.devices import Cpu
 from ..topology.graph import Topology
-from ..types import Config, Layout, Problem
+from ..types import Collective, Config, Layout, Problem
 from .knowledge import Pricing
 
-_SOCKET_GB_PER_S, _SOCKET_LATENCY_US, _SOCKET_CALL_US = 2.0, 30.0, 20.0
-"""Of torch's gloo between processes of one host, roughly; what is measured corrects it."""
+_SOCKET_GB_PER_S, _SOCKET_LATENCY_US, _SOCKET_CALL_US = 2.0, 30.0, 300.0
+_SOCKET_MESSAGE_US, _SOCKET_US_PER_KB = 500.0, 0.8
+"""Of torch's gloo between processes of one host, roughly; what is measured corrects it. A message and its bytes keep a
+core busy on both of its ends: its threads wake each other, and the kernel copies twice."""
 
 
 def pricing_of(topology: Topology, backend: str, *, cluster: Topology | None = None, staging_bytes: int) -> Pricing:
@@ -30,7 +33,7 @@ def pricing_of(topology: Topology, backend: str, *, cluster: Topology | None = N
     """
 
     @functools.lru_cache(maxsize=64)
-    def model(placement: tuple[int, ...]) -> CostModel | None:
+    def model(placement: tuple[int, ...]) -> CostModel | _SharedCores | None:
         place = cluster if len(placement) > 1 else topology
         if place is None:
             return None
@@ -40,7 +43,7 @@ def pricing_of(topology: Topology, backend: str, *, cluster: Topology | None = N
             if on_cpus and len(placement) > 1:
                 return joined_model(place, placement)
             if on_cpus and backend != "native":
-                return _over_sockets(placement[0])
+                return _over_sockets(placement[0], max(1, len(place.allowed_cpus)))
             return model_of(place, sum(placement), staging_bytes=staging_bytes, placement=placement)
         except UsageError:
             return None
@@ -51,7 +54,12 @@ def pricing_of(topology: Topology, backend: str, *, cluster: Topology | None = N
         if found is None or config.algorithm not in found.algorithms(problem.key.collective):
             return None
         try:
-            return found.price(problem, _plain(problem, config)).time_us
+            plain = _plain(problem, config)
+            return (
+                found.time_us(problem, plain)
+                if isinstance(found, _SharedCores)
+                else found.price(problem, plain).time_us
+            )
         except UsageError:
             return None
 
@@ -68,9 +76,35 @@ def _plain(problem: Problem, config: Config) -> Config:
     return replace(config, codec="none", knobs=(), segment_bytes=segment)
 
 
-def _over_sockets(n_ranks: int) -> NetworkModel:
-    return NetworkModel(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SharedCores:
+    """Ranks that exchange messages over sockets of one host: no call takes less than all of its work, on all cores."""
+
+    network: NetworkModel
+    n_cores: int
+
+    def algorithms(self, collective: Collective) -> tuple[str, ...]:
+        return self.network.algorithms(collective)
+
+    def time_us(self, problem: Problem, config: Config) -> float:
+        """Of one call.
+
+        Raises:
+            UsageError: as `CostModel.price`.
+        """
+        alone_us = self.network.price(problem, config).time_us
+        moves = moves_of(problem.key.collective, config.algorithm, problem.key.n_ranks, None)
+        messages = sum(step.times * len(step.src) for step in moves.steps) * self.network.slices(problem, config)
+        buffers = problem.key.n_ranks if problem.key.collective is Collective.ALL_TO_ALL else 1
+        carried = sum(step.times * int(step.blocks.sum()) for step in moves.steps) * buffers / moves.blocks
+        work_us = messages * _SOCKET_MESSAGE_US + carried * problem.message_bytes / 1e3 * _SOCKET_US_PER_KB
+        return max(alone_us, _SOCKET_CALL_US + work_us / min(self.n_cores, problem.key.n_ranks))
+
+
+def _over_sockets(n_ranks: int, n_cores: int) -> _SharedCores:
+    network = NetworkModel(
         fabric=crossbar(n_ranks, gb_per_s=_SOCKET_GB_PER_S, latency_us=_SOCKET_LATENCY_US),
         layout=Layout(order=tuple(range(n_ranks))),
         parameters=NetworkParameters(call_us=_SOCKET_CALL_US, message_us=0.1 * _SOCKET_LATENCY_US),
     )
+    return _SharedCores(network=network, n_cores=n_cores)

@@ -19,7 +19,9 @@ from typing import Protocol
 from ..measure import MIN_GAIN, Outcome, Timing
 from ..types import Config, Problem
 from .knowledge import Knowledge
-from .ratios import Ratio, ratios_to
+from .ratios import USUAL_NOISE, Ratio, ratios_to
+
+_SHARE = 8  # of the configs, one may enter where there are many
 
 
 class Proposer(Protocol):
@@ -29,6 +31,13 @@ class Proposer(Protocol):
         """Configs that enter the race now; those that are in it already are ignored. Empty: nothing new for now.
 
         When nothing new comes and the race is over, the problem is done.
+        """
+        ...
+
+    def hopes(self, running: Sequence[Config]) -> tuple[Config, ...] | None:
+        """Who of those that still run may yet be worth choosing, first the one that would be chosen now.
+
+        None where the search has no opinion, and the race alone decides.
         """
         ...
 
@@ -47,7 +56,7 @@ class Scope:
     Args:
         candidates: the legal configs, the default's and the neighbours' included.
         own: that enter in any case: the default, and what won next door.
-        entrants: the most configs that may enter; None for all.
+        entrants: the most configs that may enter, or an eighth where that is more; None for all.
     """
 
     problem: Problem
@@ -61,7 +70,7 @@ class Scope:
     def places(self) -> int:
         """How many may enter, those that do so in any case included."""
         every = len(self.candidates)
-        return every if self.entrants is None else min(every, max(self.entrants, len(self.own)))
+        return every if self.entrants is None else min(every, max(self.entrants, every // _SHARE, len(self.own)))
 
 
 ProposerFor = Callable[[Scope], Proposer]
@@ -85,9 +94,9 @@ class Told:
     def entered(self) -> set[Config]:
         return self.failed | self.times.keys()
 
-    def over(self, base: Config) -> dict[Config, Ratio]:
+    def over(self, base: Config, usual_noise: float = USUAL_NOISE) -> dict[Config, Ratio]:
         """The log of every config's time over the base's; empty where the base has none."""
-        return ratios_to(self.times, base)
+        return ratios_to(self.times, base, usual_noise=usual_noise)
 
 
 class ListProposer:
@@ -99,6 +108,9 @@ class ListProposer:
     def ask(self) -> tuple[Config, ...]:
         entering, self._waiting = self._waiting, ()
         return entering
+
+    def hopes(self, running: Sequence[Config]) -> None:
+        return None
 
     def tell(self, number: int, config: Config, outcome: Outcome) -> None:
         return
@@ -136,8 +148,10 @@ class ModelProposer:
     was not tried with these ranks yet.
     """
 
-    FIRST, FURTHER = 4, 3
+    FIRST, FURTHER = 3, 2
     WORTH = MIN_GAIN - 1  # of the leader's time: what is worth a change
+    HOLD = 0.01
+    CHOICE = 0.01
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -151,12 +165,13 @@ class ModelProposer:
             return ()
         own = [config for config in scope.own if config in waiting]
         others = [config for config in waiting if config not in own]
-        measured = self._told.over(scope.own[0])
-        forecasts = scope.knowledge.forecasts(scope.problem, [*measured, *waiting], measured)
+        measured = self._measured()
+        known = dict.fromkeys((scope.own[0], *measured, *waiting))
+        forecasts = scope.knowledge.forecasts(scope.problem, tuple(known), measured)
         if entered and not measured:  # the default failed, so nothing compares: go on down the list
             return tuple(sorted(others, key=lambda config: (forecasts[config].mean, str(config)))[: self.FURTHER])
-        best = min((forecasts[config].mean for config in measured), default=0.0)
-        worth = {config: forecasts[config].improvement(best) for config in others}
+        best = forecasts.best_of(measured or [scope.own[0]])
+        worth = {config: forecasts.improvement(config, best) for config in others}
         ranked = sorted(others, key=lambda config: (-worth[config], str(config)))
         hopeful = [config for config in ranked if worth[config] >= self.WORTH]
         if not entered:
@@ -165,8 +180,23 @@ class ModelProposer:
             return (*own, *first[: min(self.FIRST, left - len(own))])
         return tuple(dict.fromkeys((*own, *hopeful[: self.FURTHER], *self._untried(ranked))))[:left]
 
+    def hopes(self, running: Sequence[Config]) -> tuple[Config, ...] | None:
+        measured = self._measured()
+        known = [config for config in running if config in measured]
+        if not known:
+            return None
+        default = self._scope.own[0]
+        forecasts = self._scope.knowledge.forecasts(self._scope.problem, list(measured), measured)
+        best = forecasts.best_of(known)
+        if default in known and forecasts.improvement(best, default) < self.CHOICE:
+            best = default
+        return (best, *(c for c in known if c != best and forecasts.improvement(c, best) >= self.HOLD))
+
     def tell(self, number: int, config: Config, outcome: Outcome) -> None:
         self._told.add(number, config, outcome)
+
+    def _measured(self) -> dict[Config, Ratio]:
+        return self._told.over(self._scope.own[0], self._scope.knowledge.noise(self._scope.problem))
 
     def _untried(self, ranked: Sequence[Config]) -> list[Config]:
         """The best of an algorithm that nobody has measured with these ranks: a model may be wrong about all of it."""

@@ -20,6 +20,7 @@ def main() -> int:
     parser.add_argument("--sampler", action="append", help="replay only this one; may be repeated")
     parser.add_argument("--effort", default="normal", choices=("quick", "normal", "thorough"), help="of the replay")
     parser.add_argument("--cells", action="store_true", help="replay: a line for each cell as well")
+    parser.add_argument("--seconds", type=float, default=600.0, help="record: of a sweep; the next call goes on")
     given = parser.parse_args()
     chosen = [_sweep(name) for name in given.sweeps] or list(SWEEPS)
     if given.what == "list":
@@ -29,13 +30,13 @@ def main() -> int:
     if given.what == "record-rank":
         from .record import record_rank
 
-        record_rank(chosen[0])
+        record_rank(chosen[0], within_s=given.seconds)
         return 0
     if given.what == "record":
         from .record import record
 
         for sweep in chosen:
-            path = record(sweep)
+            path = record(sweep, within_s=given.seconds)
             print(f"{path}, {path.stat().st_size / 1e3:.0f} kB")
         return 0
     from .replay import budgets, replay

@@ -37,7 +37,7 @@ from autotune.topology.document import to_json
 from autotune.topology.pairs import pinning_order
 from autotune.types import SampleKind
 
-from .recording import HALVES, RECORDINGS, Recording, save
+from .recording import HALVES, RECORDINGS, Recording, load, save
 from .sweeps import Sweep, read_list
 
 ROUNDS = 40
@@ -48,18 +48,23 @@ _PROGRAM = (sys.executable, str(Path(__file__).parents[1]), "search")
 """This command, for the processes on other hosts."""
 
 
-def record(sweep: Sweep) -> Path:
-    """Measure a sweep and write its file."""
+def record(sweep: Sweep, *, within_s: float) -> Path:
+    """Measure a sweep and write its file; what is there by the time is kept, and the next call goes on with it.
+
+    Returns:
+        The file of the sweep, or that of the part where it is not complete.
+    """
     if sweep.n_hosts == 1:
-        return _record(sweep, None)
+        return _record(sweep, None, within_s)
     enter_private()
     network = Network(n_hosts=sweep.n_hosts, rate_mbit=sweep.rate_mbit, prefix=f"at{os.getpid()}")
     with made(network):
-        run_ranks(network, [*_PROGRAM, "record-rank", sweep.name], within_s=_WITHIN_S, capture=False)
-    return _path(sweep)
+        command = [*_PROGRAM, "record-rank", sweep.name, "--seconds", str(within_s)]
+        run_ranks(network, command, within_s=_WITHIN_S, capture=False)
+    return _part(sweep) if _part(sweep).exists() else _path(sweep)
 
 
-def record_rank(sweep: Sweep) -> None:
+def record_rank(sweep: Sweep, *, within_s: float) -> None:
     """One host's process: rank 0 records, the others follow it."""
     settings = read()
 
@@ -73,19 +78,27 @@ def record_rank(sweep: Sweep) -> None:
     if isinstance(job, Follower):
         return job.follow()
     with job:
-        _record(sweep, job)
+        _record(sweep, job, within_s)
 
 
-def _record(sweep: Sweep, job: Job | None) -> Path:
+def _record(sweep: Sweep, job: Job | None, within_s: float) -> Path:
     """A config that fails once is not asked for again."""
+    began_s = time.monotonic()
     settings = read()
     found = probe(settings, job=job)
     cells = read_list(sweep)
-    luck = random.Random(0)
     n_rounds = HALVES * ROUNDS
     time_us = {p: np.full((len(configs), n_rounds), np.nan, np.float32) for p, configs in cells.items()}
     cost_s = {p: np.zeros((len(configs), n_rounds), np.float32) for p, configs in cells.items()}
-    began_s = time.monotonic()
+    before_s, first = 0.0, 0
+    if _part(sweep).exists():
+        part = load(_part(sweep))
+        if part.cells != cells:
+            raise SystemExit(f"{_part(sweep)} was begun with another list of configs; remove it")
+        first, before_s = part.n_rounds, float(part.facts["seconds"])
+        for problem in cells:
+            time_us[problem][:, :first], cost_s[problem][:, :first] = part.time_us[problem], part.cost_s[problem]
+    done = first
     with ExitStack() as stack:
         cores = pinning_order(found.topology)
         start_ranks = start_here if job is None else job.start
@@ -94,9 +107,14 @@ def _record(sweep: Sweep, job: Job | None) -> Path:
             for n_ranks in sweep.ranks
         }
         for n_ranks, backend in backends.items():  # starting the ranks is no cell's cost
-            first = next(problem for problem in cells if problem.key.n_ranks == n_ranks)
-            backend.measure_round(first, cells[first][:1], kind=SampleKind.FRESH, batch=0)
-        for number in range(n_rounds):
+            some = next(problem for problem in cells if problem.key.n_ranks == n_ranks)
+            backend.measure_round(some, cells[some][:1], kind=SampleKind.FRESH, batch=0)
+        if first:  # a config's first sample has been recorded, so that those of new ranks are none
+            for problem, configs in cells.items():
+                known = [c for at, c in enumerate(configs) if not math.isnan(time_us[problem][at, 0])]
+                backends[problem.key.n_ranks].measure_round(problem, known, kind=SampleKind.FRESH, batch=0)
+        for number in range(first, n_rounds):
+            luck = random.Random(number)
             for problem in luck.sample(list(cells), len(cells)):
                 configs = cells[problem]
                 for at in luck.sample(range(len(configs)), len(configs)):
@@ -111,15 +129,17 @@ def _record(sweep: Sweep, job: Job | None) -> Path:
                         time_us[problem][at, number] = outcome.time_us
                     else:
                         print(f"{sweep.name}: {problem} {configs[at]}: {outcome.message}", file=sys.stderr)
-            print(
-                f"{sweep.name}: round {number + 1} of {n_rounds}, {time.monotonic() - began_s:.0f} s", file=sys.stderr
-            )
+            done, spent_s = number + 1, time.monotonic() - began_s
+            print(f"{sweep.name}: round {done} of {n_rounds}, {before_s + spent_s:.0f} s", file=sys.stderr)
+            if spent_s + spent_s / (done - first) > within_s:
+                break
+    complete = done == n_rounds
     facts = {
         "recorded_at": datetime.now(UTC).strftime("%Y-%m-%d"),
         "cpu": str(found.topology.hosts[0].cpu_model),
         "cpus": str(len(found.topology.allowed_cpus)),
         "kernel": platform.release(),
-        "seconds": f"{time.monotonic() - began_s:.0f}",
+        "seconds": f"{before_s + time.monotonic() - began_s:.0f}",
     }
     if sweep.n_hosts > 1:
         facts |= {"hosts": str(sweep.n_hosts), "Mbit/s": str(sweep.rate_mbit)}
@@ -131,12 +151,18 @@ def _record(sweep: Sweep, job: Job | None) -> Path:
             topology=to_json(found.cluster),
             facts=facts,
             cells=cells,
-            time_us=time_us,
-            cost_s=cost_s,
+            time_us={problem: times[:, :done] for problem, times in time_us.items()},
+            cost_s={problem: costs[:, :done] for problem, costs in cost_s.items()},
         ),
-        _path(sweep),
+        _path(sweep) if complete else _part(sweep),
     )
-    return _path(sweep)
+    if complete:
+        _part(sweep).unlink(missing_ok=True)
+    return _path(sweep) if complete else _part(sweep)
+
+
+def _part(sweep: Sweep) -> Path:
+    return RECORDINGS / f"{sweep.name}.part.npz"
 
 
 def _path(sweep: Sweep) -> Path:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from autotune.tune.forecasts import Forecasts
 from autotune.tune.kriging import Kernel, Measured, expected
 from autotune.tune.ratios import Ratio, ratios_to
 from autotune.types import Collective, Config, Problem, RuleKey
@@ -37,7 +38,7 @@ def measured(at: Problem, residuals: Mapping[Config, float], trust: float = 1.0)
 
 def forecast(cells: list[Measured], config: Config = RING, at: Problem | None = None) -> tuple[float, float]:
     found = expected(at or problem(1 << 20), DEFAULT, [config], cells, frozenset(), KERNEL)
-    return found[config]
+    return float(found.means[0]), math.sqrt(found.covariance[0, 0])
 
 
 def test_without_measurements_the_model_stands_with_the_prior_spread() -> None:
@@ -91,9 +92,29 @@ def test_no_set_of_measurements_breaks_the_equations() -> None:
         )
         for _ in range(12)
     ]
-    for mean, spread in expected(problem(4096), DEFAULT, configs, [*cells, *cells], frozenset(), KERNEL).values():
+    found = expected(problem(4096), DEFAULT, configs, [*cells, *cells], frozenset(), KERNEL)
+    for mean, variance in zip(found.means, found.covariance.diagonal(), strict=True):
         assert math.isfinite(mean)
-        assert 0.0 < spread < 2.0
+        assert 0.0 < variance < 4.0
+
+
+def test_a_default_that_was_lucky_makes_nobody_slow() -> None:
+    """Three algorithms that look as much slower in one noisy round: that is one unlucky comparison, not three."""
+    others = {Config(algorithm=name): Ratio(log=0.6, variance=0.25) for name in ("ring", "bruck", "nhr")}
+    here = problem(1 << 20)
+    together = [Measured(problem=here, default=DEFAULT, residuals=others)]
+    apart = [Measured(problem=here, default=DEFAULT, residuals={config: ratio}) for config, ratio in others.items()]
+    assert 0.0 < forecast(together)[0] < 0.9 * forecast(apart)[0]
+    assert forecast(together)[1] > forecast(apart)[1]
+
+
+def test_kin_are_off_by_the_same() -> None:
+    """What tells two segments of an algorithm apart is less than what tells two algorithms apart."""
+    configs = [RING, RING_SMALL, TREE]
+    found = expected(problem(1 << 20), DEFAULT, configs, [], frozenset(), KERNEL)
+    forecasts = Forecasts(dict.fromkeys(configs, 0.0), found.covariance)
+    assert forecasts.improvement(RING_SMALL, RING) < 0.6 * forecasts.improvement(TREE, RING)
+    assert forecasts.improvement(RING, RING) < 0.001
 
 
 def logs(*times: float) -> dict[int, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -275,6 +275,9 @@ class Trickle:
 
     def ask(self) -> tuple[Config, ...]:
         return (self.waiting.pop(0),) if self.waiting else ()
+
+    def hopes(self, running: Sequence[Config]) -> None:
+        return None
 
     def tell(self, number: int, config: Config, outcome: Outcome) -> None:
         self.told.append((config, outcome))
