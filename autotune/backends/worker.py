@@ -35,6 +35,7 @@ _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so
 _MOST_BUFFERS = 8
 _MOST_SINGLE_CALLS = 8
 _SINGLE_CALLS_US = 1000.0  # calls that are timed one by one are repeated up to this, and their mean is the sample
+_SURELY_SINGLE_US = 200.0  # no batch is possible, however much the first calls were disturbed
 _PLACING = {Memory.PRIVATE: Placing.PRIVATE, Memory.SYMMETRIC: Placing.SYMMETRIC}  # trials are out of place
 PAIR_SMALL_BYTES = 8
 PAIR_LARGE_BYTES = 4 << 20
@@ -147,7 +148,9 @@ class Worker:
             times = np.array([group.time(call, barrier, inputs, outputs, calls) / calls for _ in range(3)])
             return float(self._slowest(times).min() * 1e6)
 
-        estimate_us(1)  # first touch of pages and of both outbox halves
+        # Here pages and both outbox halves are touched first; calls that are slow all the same need no better estimate.
+        if (estimate := estimate_us(1)) >= _SURELY_SINGLE_US:
+            return batch_calls(estimate)
         estimate = estimate_us(4)
         return batch_calls(estimate_us(32) if estimate < BATCH_US / 4 else estimate)
 
