@@ -35,8 +35,8 @@ from .rank_process import Json
 _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so that it does not stay on one
 _MOST_BUFFERS = 8
 _MOST_SINGLE_CALLS = 8
-_SURELY_SINGLE_US = 20_000.0  # a first call of so much is timed alone, whatever part of it was the first touch
 _SINGLE_CALLS_US = 1000.0  # calls that are timed one by one are repeated up to this, and their mean is the sample
+_SURELY_SINGLE_US = 2000.0  # for the least of a rank's first three calls: more than scheduling can add to all of them
 _PLACING = {Memory.PRIVATE: Placing.PRIVATE, Memory.SYMMETRIC: Placing.SYMMETRIC}  # trials are out of place
 _AGREE = Config(algorithm="flat", segment_bytes=65536)
 _GATHER = Config(algorithm="direct", segment_bytes=65536)
@@ -149,8 +149,8 @@ class Worker:
             times = np.array([group.time(call, barrier, inputs, outputs, calls) / calls for _ in range(3)])
             return float(self._slowest(times).min() * 1e6)
 
-        first = estimate_us(1)  # first touch of pages and of both outbox halves
-        if first > _SURELY_SINGLE_US:
+        # Here pages and both outbox halves are touched first; a call that is slow all the same is timed alone in any case.
+        if estimate_us(1) >= _SURELY_SINGLE_US:
             return 1
         estimate = estimate_us(4)
         return batch_calls(estimate_us(32) if estimate < BATCH_US / 4 else estimate)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from search import record
 from search.judging import judged
 from search.recorded import RACE_ROUNDS, RecordedBackend, confirm_rounds, exhaustive_s
 from search.recording import RECORDINGS, Recording, load
@@ -133,3 +136,20 @@ def test_a_config_rarely_beats_itself_in_recorded_noise(name: str) -> None:
                     false += standing(gain) is Standing.FASTER
                     break
     assert false / runs <= ALPHA + 3 * math.sqrt(ALPHA / runs)
+
+
+def test_a_recording_goes_on_where_its_time_was_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = replace(SWEEPS[0], ranks=(2,), sizes=(1024,))
+    monkeypatch.setattr(record, "RECORDINGS", tmp_path)
+    monkeypatch.setattr(record, "ROUNDS", 1)
+    monkeypatch.setattr(record, "read_list", lambda sweep: sweep.cells())
+    part = record.record(small, within_s=0.0)
+    assert load(part).n_rounds == 1
+    begun = load(part).time_us[next(iter(small.cells()))]
+    whole = record.record(small, within_s=60.0)
+    assert [path.name for path in tmp_path.iterdir()] == [whole.name] != [part.name]
+    found = load(whole)
+    times = found.time_us[next(iter(found.cells))]
+    assert times.shape[1] == found.n_rounds == 2
+    assert (times[:, :1] == begun).all()
+    assert not np.isnan(times).any()
