@@ -149,7 +149,7 @@ class Worker:
             times = np.array([group.time(call, barrier, inputs, outputs, calls) / calls for _ in range(3)])
             return float(self._slowest(times).min() * 1e6)
 
-        # Here pages and both outbox halves are touched first; a call that is slow all the same is timed alone in any case.
+        # First touch of pages and of both outbox halves; a call that is slow all the same is timed alone in any case.
         if estimate_us(1) >= _SURELY_SINGLE_US:
             return 1
         estimate = estimate_us(4)
