@@ -6,29 +6,23 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from peers.cells import SIZES, Cell, grid
-from peers.choosing import run_side_by_side, winner
 from peers.command import options
-from peers.earlier import read
 from peers.judgement import Verdict, geometric_means, judge, needs_rounds, verdict_of
 from peers.libraries import LIBRARIES, launch
-from peers.ours import Race, config_of, config_words
 from peers.output import COLUMNS, SampleFile, tables, verdicts, write_summary
-from peers.rounds import CellRecord, Contender, run_round
+from peers.rounds import CellRecord, Contender
 
 from autotune.backends.mpi_protocol import NoTimes, ProtocolError, Request, Times, parse_answer, parse_hello, slowest
 from autotune.backends.mpi_ranks import RankSet
 from autotune.backends.mpi_sampling import Plan, plan_of
 from autotune.errors import UsageError
-from autotune.measure import Comparison, Timing
-from autotune.types import Collective, Config, Memory, Phase, Sample, SampleKind
+from autotune.measure import Comparison
+from autotune.types import Collective, Memory, Phase, Sample, SampleKind
 
-RING = Config(algorithm="ring", segment_bytes=64 << 10)
-DIRECT = Config(algorithm="direct", segment_bytes=64 << 10, knobs=(("stores", "cached"),))
 CELL = Cell(collective=Collective.ALL_REDUCE, n_ranks=2, size_bytes=64 << 10)
 
 
@@ -240,90 +234,3 @@ def test_a_config_is_read_as_it_is_written(text: str) -> None:
 def test_sizes_are_read_strictly() -> None:
     with pytest.raises(UsageError, match="ambiguous"):
         options(["--sizes", "1MB"])
-
-
-# ---- pieces, states of the host, races
-
-
-def test_a_piece_goes_on_where_the_file_ends(tmp_path: Path) -> None:
-    ours, peer = contender("ours private", "ours"), contender("peer", "peer")
-    ours.configs[CELL] = config_words(RING)
-    path = tmp_path / "t.csv"
-    with open(path, "w", newline="") as file:
-        rows = SampleFile(file)
-        for who, times_us in ((ours, [2.0] * 9), (peer, [3.0] * 8)):
-            for sample in samples(times_us):
-                rows.keep(CELL, who, sample, 0.08)
-    earlier = read(path)
-    assert earlier.records[CELL].n_rounds == 9
-    assert earlier.rounds([CELL]) == 9
-    (judgement,) = earlier.records[CELL].judgements(earlier.known(2))
-    assert judgement.ratio.n_rounds == 8
-    again = contender("ours private", "ours")
-    earlier.restore(again, [CELL])
-    assert config_of(again.configs[CELL]) == RING
-    assert again.expected_version == "v, 1"
-
-
-def test_without_a_file_everything_is_still_to_be_done(tmp_path: Path) -> None:
-    assert read(tmp_path / "none.csv").rounds([CELL]) == 0
-
-
-@pytest.mark.parametrize("text", ["a,b\n1,2\n", ",".join(COLUMNS) + "\nall_reduce,two\n"])
-def test_files_that_are_not_of_this_benchmark(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text(text)
-    with pytest.raises(UsageError, match=r"t\.csv"):
-        read(path)
-
-
-def test_a_round_is_marked_with_the_state_and_hopeless_peers_rest() -> None:
-    kept: list[tuple[str, float | None]] = []
-    field = [timed("ours private", "ours", 1.0), timed("near", "peer", 2.0), timed("hopeless", "peer", 41.0)]
-    record = CellRecord(cell=CELL)
-    for _ in range(4):
-        run_round(record, field, lambda cell, who, sample, flag_us: kept.append((who.name, flag_us)), lambda: 0.5)
-    assert {flag_us for _, flag_us in kept} == {0.5}
-    assert [name for name, _ in kept].count("near") == 4
-    assert [name for name, _ in kept].count("hopeless") == 2
-    assert record.hopeless == {"hopeless"}
-    assert record.judgements(field)[0].ratios["hopeless"].n_rounds == 2
-
-
-class Timed(Contender):
-    """Takes always the same time, without ranks."""
-
-    def sample(self, cell: Cell, batch: int, config: str | None = None) -> Timing:
-        return Timing(time_us=float(self.settings), batch_calls=1)
-
-
-def timed(name: str, role: str, time_us: float) -> Contender:
-    return Timed(name=name, role=role, memory=Memory.PRIVATE, settings=str(time_us), start=contender(name, role).start)
-
-
-def raced(times_us: Mapping[Config, Sequence[float]]) -> Race:
-    race = Race(list(times_us), lambda config, number: Timing(time_us=times_us[config][number], batch_calls=1))
-    run_side_by_side([race], until=math.inf)
-    return race
-
-
-def test_the_default_stays_unless_another_one_is_always_faster() -> None:
-    near, far = [10.0, 10.0], [30.0, 30.0]
-    assert winner(raced({RING: near + far, DIRECT: [9.0, 9.0, 20.0, 20.0]}), RING) == DIRECT
-    assert winner(raced({RING: near + far, DIRECT: [11.0, 9.0, 10.0, 10.0]}), RING) == RING
-    assert winner(raced({RING: near + far, DIRECT: [9.9, 9.9, 29.0, 29.0]}), RING) == RING
-    assert winner(raced({RING: near + far, DIRECT: [9.0] * 4}), Config(algorithm="tree", segment_bytes=64)) == DIRECT
-
-
-def test_races_run_side_by_side() -> None:
-    order: list[str] = []
-
-    def race(name: str) -> Race:
-        def sample(config: Config, number: int) -> Timing:
-            order.append(f"{name}{number}")
-            return Timing(time_us=1.0, batch_calls=1)
-
-        return Race([RING, DIRECT], sample)
-
-    run_side_by_side([race("a"), race("b")], until=math.inf)
-    assert order[:8] == ["a0", "a0", "b0", "b0", "a1", "a1", "b1", "b1"]
