@@ -8,16 +8,21 @@ namespace {
 
 constexpr std::uint64_t kWarmingCalls = 4;  // of a signature: they touch pages, and say nothing of stores
 constexpr std::uint64_t kFirstPairs = 3, kFirstPeriod = 4, kPeriod = 64;
+// Large messages come seldom, so that the host may have changed long before 64 calls are through; and a try, which is up to
+// twice as slow, is one of 16 then.
+constexpr std::size_t kLargeBytes = 512 << 10;
+constexpr std::uint64_t kLargePeriod = 16;
 constexpr int kCostBits = 22, kCostShift = 6;  // ticks are shown in units of 64
 constexpr std::uint64_t kMostCost = (std::uint64_t{1} << kCostBits) - 1;
 
 enum class Turn { Plain, TryCached, TryStreamed, Decide };
 
 // The pair at the end of a period, then a call in which the others come to show what they found, then the decision.
-Turn turn_of(std::uint64_t calls) {
+Turn turn_of(std::uint64_t calls, std::uint64_t later_period) {
   if (calls < kWarmingCalls) return Turn::Plain;
   const std::uint64_t at = calls - kWarmingCalls, first = kFirstPairs * kFirstPeriod;
-  const std::uint64_t period = at < first ? kFirstPeriod : kPeriod, left = period - (at < first ? at : at - first) % period;
+  const std::uint64_t period = at < first ? kFirstPeriod : later_period;
+  const std::uint64_t left = period - (at < first ? at : at - first) % period;
   return left == 4 ? Turn::TryCached : left == 3 ? Turn::TryStreamed : left == 1 ? Turn::Decide : Turn::Plain;
 }
 
@@ -45,7 +50,8 @@ bool OutboxStores::begin(const Call& call) {
     *entry_ = Entry{};
     entry_->signature = call.signature;
   }
-  const Turn turn = turn_of(entry_->calls);
+  const bool large = call.plan.slices * call.plan.slot_bytes >= kLargeBytes;  // equal on all ranks, as the plan is
+  const Turn turn = turn_of(entry_->calls, large ? kLargePeriod : kPeriod);
   if (turn == Turn::Decide) decide(*entry_);
   tries_ = turn == Turn::TryCached || turn == Turn::TryStreamed;
   streamed_ = tries_ ? turn == Turn::TryStreamed : entry_->streamed;

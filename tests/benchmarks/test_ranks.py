@@ -126,7 +126,7 @@ def test_rounds_go_on_without_a_peer_that_fails(tmp_path: Path, scratch: Path) -
             field,
             until=float("inf"),
             most_rounds=12,
-            keep=lambda cell, contender, sample: kept.append((contender.name, sample.round)),
+            keep=lambda cell, contender, sample, flag_us: kept.append((contender.name, sample.round)),
             say=lambda words: None,
         )
         (judgement,) = record.judgements(field)
@@ -145,10 +145,10 @@ def test_floor_is_a_right_all_reduce_and_idle_ranks_use_no_core(tmp_path: Path, 
     program = compiled("floors", floors.build_command(tmp_path / "floors"), {})
     with RankSet("floors", 2, floors.launch(program, [min(os.sched_getaffinity(0))])) as ranks:
         sampler = Sampler(ranks)
-        for config in ("private", "symmetric", "dram"):
+        for config in ("private", "symmetric", "dram", "flag"):
             assert isinstance(sampler.sample(CELL, config, batch=3), Timing)
         assert sampler.sample(CELL, "sideways", batch=0) == NoTimes(
-            why="refused", words="rank 0: the config is not private, symmetric or dram"
+            why="refused", words="rank 0: the config is not private, symmetric, dram or flag"
         )
         before_s = ranks.cpu_seconds()
         subprocess.run([sys.executable, "-c", "sum(range(10**7))"], check=True)  # time passes

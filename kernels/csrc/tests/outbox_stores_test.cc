@@ -10,7 +10,7 @@ namespace autotune::test {
 namespace {
 
 #if defined(__x86_64__)
-constexpr std::size_t kBytes = 256 << 10;
+constexpr std::size_t kBytes = 256 << 10, kLargeBytes = 1 << 20;
 
 struct Costs {
   std::uint64_t cached, streamed;  // ticks of a store, and of a read
@@ -22,9 +22,9 @@ constexpr int kMostTries = 2;  // of 128 calls
 // Two ranks that make one call after the other.
 class Pair {
  public:
-  Pair(const Algorithm& algorithm) : fd_(Segment::create(2, 8 << 20, 0)), segment_(fd_) {
+  Pair(const Algorithm& algorithm, std::size_t bytes) : fd_(Segment::create(2, 8 << 20, 0)), segment_(fd_) {
     Arguments arguments;
-    arguments.count = kBytes / sizeof(float);
+    arguments.count = bytes / sizeof(float);
     arguments.segment_bytes = kBytes;
     for (int rank = 0; rank < 2; rank++) calls_.push_back(make_call(algorithm, rank, arguments, 4 << 20));
     CHECK(OutboxStores::learns(calls_[0]), algorithm.name);
@@ -56,7 +56,7 @@ class Pair {
 };
 
 void check_states(const Algorithm& algorithm) {
-  Pair pair(algorithm);
+  Pair pair(algorithm, kBytes);
   CHECK(pair.run(4, kFar, kFar) == 0, "pages are touched first");
   pair.run(12, kNear, kNear);
   CHECK(pair.run(128, kNear, kNear) <= kMostTries, algorithm.name);
@@ -71,6 +71,17 @@ void check_states(const Algorithm& algorithm) {
   pair.run(192, {10'000, 45'000}, {40'000, 20'000});
   CHECK(pair.run(128, {10'000, 45'000}, {40'000, 20'000}) <= kMostTries, algorithm.name);
 }
+
+// What comes seldom is tried more often.
+void check_large(const Algorithm& algorithm) {
+  Pair pair(algorithm, kLargeBytes);
+  pair.run(48, kNear, kNear);
+  CHECK(pair.run(32, kNear, kNear) <= 2, algorithm.name);
+  pair.run(48, kFar, kFar);
+  CHECK(pair.run(32, kFar, kFar) >= 32 - 2, algorithm.name);
+  pair.run(48, kNear, kNear);
+  CHECK(pair.run(32, kNear, kNear) <= 2, algorithm.name);
+}
 #endif
 
 }  // namespace
@@ -78,6 +89,7 @@ void check_states(const Algorithm& algorithm) {
 void test_outbox_stores(const Programs& programs) {
 #if defined(__x86_64__)
   check_states(find(programs, Collective::AllGather, "direct", 2));
+  check_large(find(programs, Collective::AllGather, "direct", 2));
 #else
   Arguments arguments;
   arguments.count = 1 << 20;
