@@ -1,11 +1,11 @@
-"""Hosts as network namespaces: one bridge, a veth pair to each host, shaped both ways by a token bucket.
+"""Hosts as network namespaces: a bridge, a veth pair to each host, shaped both ways by a token bucket; or several.
 
 In:  how many hosts, at which rate. Out: namespaces, and the words that run a command in one of them.
 May not touch: what runs there. Only `ip` and `tc` (iproute2) are called, with lists of words.
 
-The bridge has a namespace of its own, where the machine's firewall does not see it. The bucket holds 128 KiB, since
-segments of 64 KiB come at once; so the first 128 KiB after a pause of a millisecond are not shaped. Addresses are of
-198.18.0.0/15, which is set apart for measuring networks (RFC 2544).
+The bridges have a namespace of their own, where the machine's firewall does not see them. The bucket holds 128 KiB,
+since segments of 64 KiB come at once; so the first 128 KiB after a pause of a millisecond are not shaped. Addresses are
+of 198.18.0.0/15, which is set apart for measuring networks (RFC 2544).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Network:
 
     @property
     def switch(self) -> str:
-        """The bridge's namespace."""
+        """The bridges' namespace."""
         return f"{self.prefix}sw"
 
     def host(self, number: int) -> str:
@@ -112,8 +112,10 @@ def up(network: Network) -> None:
 def _make(network: Network) -> None:
     switch = network.switch
     _run("ip", "netns", "add", switch)
-    _run("ip", "-n", switch, "link", "add", "br0", "type", "bridge")
-    for name in ("br0", "lo"):
+    bridges = [f"br{interface}" for interface in range(network.n_interfaces)]
+    for bridge in bridges:
+        _run("ip", "-n", switch, "link", "add", bridge, "type", "bridge")
+    for name in (*bridges, "lo"):
         _run("ip", "-n", switch, "link", "set", name, "up")
     for number in range(network.n_hosts):
         _run("ip", "netns", "add", network.host(number))
@@ -123,12 +125,12 @@ def _make(network: Network) -> None:
 
 
 def _plug(network: Network, number: int, interface: int) -> None:
-    """Join an interface of a host to the bridge."""
+    """Join an interface of a host to its bridge: on one bridge, a host would answer for all its addresses by each."""
     switch, host, name = network.switch, network.host(number), f"eth{interface}"
     port = f"v{number}" if interface == 0 else f"v{number}x{interface}"
     address = network.address(number, interface)
     _run("ip", "link", "add", port, "netns", switch, "type", "veth", "peer", "name", name, "netns", host)
-    _run("ip", "-n", switch, "link", "set", port, "master", "br0", "up")
+    _run("ip", "-n", switch, "link", "set", port, "master", f"br{interface}", "up")
     _run("ip", "-n", host, "address", "add", f"{address}/24", "dev", name)
     _run("ip", "-n", host, "link", "set", name, "up")
     if network.congestion is not None:  # by route: a namespace's sysctl takes those only that the machine allows
