@@ -21,6 +21,7 @@ from ..table import TuningTable
 from ..table.reader import read_json
 from .decisions import Line, lines_of, merged
 from .exporter import PLAIN, Exported, Request, nothing_left
+from .mpich_device import without_device
 from .words import library
 
 Tree = dict[str, Any]  # Any: objects within objects, down to empty ones
@@ -57,7 +58,10 @@ class MpichExporter:
                 remedy="--base libmpi.so of your MPICH, or maint/tuning/coll/mpir/generic.json of its source",
             )
         base = base_tree(request.base)
-        lines, notes = lines_of(table, request, library(self.library), sees=lambda key: None, check=_objection)
+        words = library(self.library)
+        worth = without_device(table, request, words)
+        lines, notes = lines_of(worth.table, request, words, sees=lambda key: None, check=_objection)
+        notes = (*worth.notes, *notes)
         if not lines:
             raise nothing_left(self.name, notes, table, request)
         if any(line.high > MAX_SIZE for line in lines):

@@ -69,33 +69,32 @@ def narrowed(bench: Bench, cells: Iterable[tuple[Problem, Rounds]], settings_of:
     The rounds that decide it are race rounds of the cells. What the store has of them is not measured again, and
     decides as it did.
     """
-    race = _Race(tuple(cells), bench.backend, settings_of)
+    race = _Race(tuple(cells), bench, settings_of)
     left = race.settings
     most = race.rounds_before
     number = 0
-    while len(left) > 1 and (number < ROUNDS and not _spent(bench, number) if most is None else number < most):
+    while len(left) > 1 and number < (ROUNDS if most is None else most):
         try:
-            race.run(number, left)
+            race.run(number, left, until_s=math.inf if most is not None else _SHARE * _whole_s(bench))
         except OutOfTime:
-            return bench
+            break
         number += 1
         if number >= _FIRST:
             over = race.over_default(number)
             least = min(over[settings] for settings in left)
             left = tuple(settings for settings in left if settings == () or over[settings] - least <= _BEHIND)
-    if number == 0:
-        return bench
     over = race.over_default(number)
     best = min(left, key=lambda settings: (over[settings], str(settings)))
-    chosen: Settings = best if over[best] <= -math.log(MIN_GAIN) else ()
+    chosen: Settings = best if over[best] <= -math.log(MIN_GAIN) else ()  # () as well where no round was through
     return replace(bench, backend=Narrowed(bench.backend, settings_of, chosen))
 
 
 class _Race:
     """The library's own choice under each of the settings, in every cell."""
 
-    def __init__(self, cells: Sequence[tuple[Problem, Rounds]], backend: Backend, settings_of: SettingsOf) -> None:
-        self._cells = cells
+    def __init__(self, cells: Sequence[tuple[Problem, Rounds]], bench: Bench, settings_of: SettingsOf) -> None:
+        backend = bench.backend
+        self._cells, self._budget = cells, bench.budget
         self._ways: dict[Problem, dict[Settings, Config]] = {}
         for problem, _ in cells:
             default = backend.default(problem)
@@ -111,9 +110,15 @@ class _Race:
         )
         return min(own.next_number(Phase.RACE, SampleKind.FRESH) for _, own in self._cells) if confirmed else None
 
-    def run(self, number: int, left: Sequence[Settings]) -> None:
-        """One round of every cell that has not had it."""
+    def run(self, number: int, left: Sequence[Settings], *, until_s: float) -> None:
+        """One round of every cell that has not had it.
+
+        Raises:
+            OutOfTime: the run has lasted for so long before all cells had it.
+        """
         for problem, rounds in self._cells:
+            if self._budget.elapsed_s > until_s:
+                raise OutOfTime
             if rounds.next_number(Phase.RACE, SampleKind.FRESH) <= number:
                 ways = self._ways[problem]
                 running = [ways[settings] for settings in left if settings in ways and not self._failed(settings)]
@@ -150,9 +155,7 @@ def _logs(rounds: Rounds, config: Config | None, n_rounds: int) -> dict[int, flo
     return {s.round: math.log(s.time_us) for s in race}
 
 
-def _spent(bench: Bench, number: int) -> bool:
+def _whole_s(bench: Bench) -> float:
+    """How long the run may take."""
     left_s = bench.budget.left_s
-    if left_s is None or number == 0:
-        return False
-    spent_s = bench.budget.elapsed_s
-    return spent_s * (number + 1) / number > _SHARE * (spent_s + left_s)
+    return math.inf if left_s is None else bench.budget.elapsed_s + left_s

@@ -104,7 +104,9 @@ _ABOUT = {
     "mpich": (
         "The file replaces MPICH's whole tree. So `--base` names the libmpi.so that will read it (whose tree "
         "stands inside), or the source's `maint/tuning/coll/mpir/generic.json`; outside the table's rank counts "
-        "and sizes, and for operations that an algorithm is not for, that tree decides."
+        "and sizes, and for operations that an algorithm is not for, that tree decides. Rules of a collective turn off "
+        "what MPICH's device has for it; with a table of MPICH's own, a collective that is clearly slower anywhere "
+        "without that is left to MPICH, and this is said."
     ),
     "ucc": ("Each range has the score `inf`, so that it holds against UCC's other transports."),
 }

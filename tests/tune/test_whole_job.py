@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -66,6 +66,11 @@ class Started(SimulatedBackend):
         return super().measure_round(problem, configs, kind=kind, batch=batch)
 
 
+def clock(backend: Started, round_s: float) -> Callable[[], float]:
+    """Every round takes so many seconds."""
+    return lambda: backend.calls * round_s
+
+
 def tuned(run: Run, backend: Started, whole_job: SettingsOf | None = settings_of) -> set[Settings]:
     """What the configs ran under that were tried beyond the library's own choice."""
     run.tune((SMALL, LARGE), backend, effort=EFFORT, whole_job=whole_job)
@@ -91,6 +96,14 @@ def test_none_is_taken_where_none_is_worth_a_change(run: Run) -> None:
 
 def test_settings_that_fail_anywhere_are_out(run: Run) -> None:
     assert tuned(run, Started({FIRST: (0.5, 0.5), SECOND: (0.9, 0.9)}, fails=FIRST)) == {SECOND}
+
+
+def test_what_a_short_run_had_no_time_to_compare_is_not_taken(run: Run) -> None:
+    backend = Started({FIRST: (0.5, 0.5), SECOND: (0.9, 0.9)})
+    run.tune((SMALL, LARGE), backend, effort=EFFORT, whole_job=settings_of, budget_s=100.0, clock=clock(backend, 31.0))
+    found = {settings_of(config) for (_, config) in run.stored() if config.algorithm == OTHER.algorithm}
+    assert found <= {NONE}
+    assert not any(settings_of(config) for (problem, config) in run.stored() if problem == LARGE)
 
 
 def test_a_run_stopped_before_any_round_chooses_the_same(store: TrialStore) -> None:
