@@ -143,9 +143,7 @@ class Cell:
             else:
                 return
             shown = [c for c in (self._reference,) if c is not None and c not in finalists]
-            shown = [
-                c for c in shown if c in race and rounds.confirmed(c, kind) < REFERENCE_ROUNDS and not rounds.failed(c)
-            ]
+            shown = [c for c in shown if rounds.confirmed(c, kind) < REFERENCE_ROUNDS and not rounds.failed(c)]
             rounds.measure((*finalists, *shown), kind, Phase.CONFIRM)
 
     def _finalists(self, race: Race) -> list[Config]:

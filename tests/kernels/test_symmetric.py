@@ -118,7 +118,7 @@ def join(fd: int, ranks: Ranks, **settings: object) -> None:
 
 def allocate_after_exchanges(ranks: Ranks, name: str) -> None:
     """An array, when exchanges have written to every bank of message lines, so that their pages are there."""
-    both(ranks, *[step for _ in range(8) for step in (allocate("before", 1), free("before"))], allocate(name, 1))
+    both(ranks, *[step for _ in range(32) for step in (allocate("before", 1), free("before"))], allocate(name, 1))
 
 
 def test_too_much_for_the_host_is_refused_before_a_page_is_touched() -> None:

@@ -7,13 +7,13 @@ May not touch: what the calls do.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
 import torch
+import torch.distributed as dist
 
 Work = Any  # torch's works have no public type
 
@@ -124,9 +124,15 @@ class AllOf:
 def _wait_for_all() -> None:
     """Where a job ends without waiting: a library's thread that needs Python then takes the process with it.
 
-    Not for long, since the others may have ended in another way.
+    Not for long, since the others may have ended in another way. A call that is over is dropped by its thread only
+    afterwards; destroying the groups waits for the threads.
     """
     end_s = time.monotonic() + _AT_EXIT_S
-    for call in list(_under_way):
-        with contextlib.suppress(RuntimeError):  # a dead peer, or the time is over: nobody asks any more
+    left = list(_under_way)
+    try:
+        for call in left:
             call.wait(max(0.001, end_s - time.monotonic()))
+    except RuntimeError:
+        return  # a dead peer, or the time is over: nobody asks any more
+    if left and dist.is_initialized():
+        dist.destroy_process_group()
