@@ -25,9 +25,9 @@ Settings = tuple[tuple[str, KnobValue], ...]
 SettingsOf = Callable[[Config], Settings]
 """Those of a config's knobs that belong to the whole job."""
 
-ROUNDS = 6
-_FIRST = 2  # rounds before anything leaves
-_BEHIND = math.log(1.04)
+ROUNDS = 24
+_FAR_BEHIND_AFTER, _FAR_BEHIND = 2, math.log(1.25)
+_BEHIND_AFTER, _BEHIND = 12, math.log(1.04)  # a host may change within seconds, and what is behind with it
 _SHARE = 0.3  # of a run's time, at most
 
 
@@ -79,10 +79,11 @@ def narrowed(bench: Bench, cells: Iterable[tuple[Problem, Rounds]], settings_of:
         except OutOfTime:
             break
         number += 1
-        if number >= _FIRST:
+        if number >= _FAR_BEHIND_AFTER:
             over = race.over_default(number)
+            most_behind = _FAR_BEHIND if number < _BEHIND_AFTER else _BEHIND
             least = min(over[settings] for settings in left)
-            left = tuple(settings for settings in left if settings == () or over[settings] - least <= _BEHIND)
+            left = tuple(settings for settings in left if settings == () or over[settings] - least <= most_behind)
     over = race.over_default(number)
     best = min(left, key=lambda settings: (over[settings], str(settings)))
     chosen: Settings = best if over[best] <= -math.log(MIN_GAIN) else ()  # () as well where no round was through
