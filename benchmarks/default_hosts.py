@@ -10,8 +10,7 @@ dropped, the default never; the others run nine rounds, and from 8 MiB on, where
 1.5 times at the size before, five. Each line has the default's median in us, and in order of speed the configs that
 stayed, with the median over paired rounds of the default's time over theirs. 50 to 110 s with the defaults.
 
-The rows of autotune/table/native_defaults.json for several hosts were chosen from what this printed for 2,2 and 1,1,1,1
-and 2,2,2,2, at --rate 1000 and at --rate 0 (docs/table.md).
+The rows of autotune/table/native_defaults.json for several hosts were chosen from what this printed (docs/table.md).
 """
 
 from __future__ import annotations
