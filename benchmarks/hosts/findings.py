@@ -41,8 +41,8 @@ sizes: [{sizes}]
 ranks: [{ranks}]
 budget: {budget}
 """
-_SMALL = ("recursive_doubling", "tree")
-_GROUPED = ("hierarchical", "leaders", "two_leaders")
+_SMALL = ("recursive_doubling", "tree", "folded_leaders")  # the last: a tree with one step less
+_GROUPED = ("hierarchical", "leaders", "two_leaders", "four_leaders", "eight_leaders", "folded_leaders")
 
 Cell = Mapping[str, Any]  # Any: what JSON holds
 
