@@ -22,9 +22,9 @@ def wait_for_half(process: subprocess.Popen[str]) -> None:
     pytest.fail("the run ended before its second half")
 
 
-def assert_goes_on(shell: Shell) -> None:
+def assert_goes_on(shell: Shell, *, least: int = 4 * 9) -> None:
     before = shell.samples()
-    assert sum(map(len, before.values())) >= 4 * 9
+    assert sum(map(len, before.values())) >= least
     done = shell(*WORDS, "--json")
     assert done.code == 0, done.err
     assert "continuing session 1" in done.err
@@ -64,7 +64,7 @@ def test_kill_9_keeps_what_was_measured_and_the_same_command_goes_on(shell: Shel
     with shell.store() as store:
         assert [session.state.value for session in store.sessions()] == ["running"]
     assert shell.tables == []
-    assert_goes_on(shell)
+    assert_goes_on(shell, least=9)  # less than the half: the last quarter of a second of measuring was not stored
 
 
 def test_ctrl_c_before_anything_was_measured_says_the_same(shell: Shell) -> None:
