@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ProbeError
+from .cached_facts import keep, kept
 
 if TYPE_CHECKING:
     from .devices import Device
@@ -24,7 +23,6 @@ _FORM = "autotune topology 1"
 _DIGITS = 16
 _SEATS = ("cpu", "npu", "gpu")  # what ranks sit on
 _OVER_NETWORK = ("network", "rdma")
-_MAX_CACHE_BYTES = 4096
 
 
 def fingerprint(topology: Topology) -> str:
@@ -98,20 +96,7 @@ def remember_fingerprint(cache_dir: Path, topology: Topology, root: str = "/") -
     """
     machine, boot = _identity(root)
     document = {"schema_version": 1, "fingerprint": fingerprint(topology), "machine": machine, "boot": boot}
-    try:
-        cache_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = cache_dir / f".fingerprint-{os.urandom(8).hex()}"
-        try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-                json.dump(document, file)
-            temporary.replace(_cache_file(cache_dir, machine))
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as err:
-        raise ProbeError(
-            f"the host's fingerprint cannot be kept in {cache_dir}: {err.strerror}",
-            remedy="set AUTOTUNE_CACHE_DIR to a folder that you may write to",
-        ) from err
+    keep(cache_dir, _file_name(machine), document, what="the host's fingerprint")
 
 
 def cached_fingerprint(cache_dir: Path, root: str = "/") -> str | None:
@@ -121,12 +106,8 @@ def cached_fingerprint(cache_dir: Path, root: str = "/") -> str | None:
     that was never probed, and the next probe replaces the file.
     """
     machine, boot = _identity(root)
-    try:
-        with _cache_file(cache_dir, machine).open("rb") as file:
-            document = json.loads(file.read(_MAX_CACHE_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict) or document.get("schema_version") != 1:
+    document = kept(cache_dir, _file_name(machine))
+    if document.get("schema_version") != 1:
         return None
     if (document.get("machine"), document.get("boot")) != (machine, boot):
         return None
@@ -135,8 +116,8 @@ def cached_fingerprint(cache_dir: Path, root: str = "/") -> str | None:
     return value if well_formed else None
 
 
-def _cache_file(cache_dir: Path, machine: str) -> Path:
-    return cache_dir / f"fingerprint-{machine[:_DIGITS]}.json"
+def _file_name(machine: str) -> str:
+    return f"fingerprint-{machine[:_DIGITS]}.json"
 
 
 def _identity(root: str) -> tuple[str, str]:

@@ -11,19 +11,15 @@ Figures are compared in halvings, since two probes never measure quite the same.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-import os
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..errors import ProbeError
+from .cached_facts import keep, kept
 
 ENVIRONMENT = "slow_hosts"
 """The name in a table's environment under which the hosts that stand last are told, in words."""
-
-_MAX_BYTES = 4096
 
 
 def late_hosts(rates_gb_per_s: Sequence[float | None]) -> dict[int, int]:
@@ -54,39 +50,21 @@ def keep_rate(cache_dir: Path, host: str, gb_per_s: float) -> None:
     Raises:
         ProbeError: the folder cannot be written.
     """
-    place = _file(cache_dir, host)
     document = {"schema_version": 1, "host": _hashed(host), "gb_per_s": gb_per_s}
-    temporary = place.with_name(f".{place.name}-{os.urandom(8).hex()}")
-    try:
-        cache_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-                json.dump(document, file)
-            temporary.replace(place)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as err:
-        raise ProbeError(
-            f"the rate of this host's link cannot be kept in {cache_dir}: {err.strerror}",
-            remedy="set AUTOTUNE_CACHE_DIR to a folder that you may write to",
-        ) from err
+    keep(cache_dir, _file_name(host), document, what="the rate of this host's link")
 
 
 def kept_rate(cache_dir: Path, host: str) -> float | None:
     """What was kept of a host; None where there is none, or a file that is damaged or another host's."""
-    try:
-        with _file(cache_dir, host).open("rb") as file:
-            document = json.loads(file.read(_MAX_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict) or (document.get("schema_version"), document.get("host")) != (1, _hashed(host)):
+    document = kept(cache_dir, _file_name(host))
+    if (document.get("schema_version"), document.get("host")) != (1, _hashed(host)):
         return None
     rate = document.get("gb_per_s")
     return rate if isinstance(rate, float) and 0.0 < rate < math.inf else None
 
 
-def _file(cache_dir: Path, host: str) -> Path:
-    return cache_dir / f"link-{_hashed(host)[:16]}.json"
+def _file_name(host: str) -> str:
+    return f"link-{_hashed(host)[:16]}.json"
 
 
 def _hashed(host: str) -> str:

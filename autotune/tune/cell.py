@@ -21,8 +21,7 @@ from .proposer import Scope
 from .rounds import Bench, Rounds
 
 REFERENCE_ROUNDS = 3
-"""Confirm rounds that the fixed reference runs in as well, where it ran in the race: for a figure in reports, which
-decides nothing and is not worth a first sample, the dearest of all."""
+"""Confirm rounds that the fixed reference runs in as well: for a figure in reports, which decides nothing."""
 
 
 class Cell:

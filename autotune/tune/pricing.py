@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from ..cost import CostModel, NetworkModel, NetworkParameters, crossbar, joined_model, model_of
 from ..cost.moves import moves_of
+from ..cost.price import Price
 from ..errors import UsageError
 from ..topology.devices import Cpu
 from ..topology.graph import Topology
@@ -54,12 +55,7 @@ def pricing_of(topology: Topology, backend: str, *, cluster: Topology | None = N
         if found is None or config.algorithm not in found.algorithms(problem.key.collective):
             return None
         try:
-            plain = _plain(problem, config)
-            return (
-                found.time_us(problem, plain)
-                if isinstance(found, _SharedCores)
-                else found.price(problem, plain).time_us
-            )
+            return found.price(problem, _plain(problem, config)).time_us
         except UsageError:
             return None
 
@@ -86,19 +82,16 @@ class _SharedCores:
     def algorithms(self, collective: Collective) -> tuple[str, ...]:
         return self.network.algorithms(collective)
 
-    def time_us(self, problem: Problem, config: Config) -> float:
-        """Of one call.
-
-        Raises:
-            UsageError: as `CostModel.price`.
-        """
+    def price(self, problem: Problem, config: Config) -> Price:
+        """See `CostModel`."""
         alone_us = self.network.price(problem, config).time_us
         moves = moves_of(problem.key.collective, config.algorithm, problem.key.n_ranks, None)
         messages = sum(step.times * len(step.src) for step in moves.steps) * self.network.slices(problem, config)
         buffers = problem.key.n_ranks if problem.key.collective is Collective.ALL_TO_ALL else 1
         carried = sum(step.times * int(step.blocks.sum()) for step in moves.steps) * buffers / moves.blocks
         work_us = messages * _SOCKET_MESSAGE_US + carried * problem.message_bytes / 1e3 * _SOCKET_US_PER_KB
-        return max(alone_us, _SOCKET_CALL_US + work_us / min(self.n_cores, problem.key.n_ranks))
+        shared_us = _SOCKET_CALL_US + work_us / min(self.n_cores, problem.key.n_ranks)
+        return Price(fill_us=max(alone_us, shared_us), slice_us=0.0, slices=1)
 
 
 def _over_sockets(n_ranks: int, n_cores: int) -> _SharedCores:

@@ -52,9 +52,8 @@ class Rounds:
         self._bench = bench
         self.trials = {trial.config: trial for trial in stored}
         self.sample_s = 0.0  # what one sample of the last round took, handling included
-        self._again_s = (
-            0.0  # the same of the last round without newcomers, whose first checks take several samples' time
-        )
+        # The same of the last round without newcomers, whose first checks take several samples' time.
+        self._again_s = 0.0
         self._known: set[Config] = set()
 
     def measure(self, configs: Sequence[Config], kind: SampleKind, phase: Phase) -> list[tuple[Config, Outcome]]:

@@ -63,7 +63,9 @@ def read(path: Path) -> Earlier:
     with open(path, newline="") as file:
         rows = csv.DictReader(file)
         if tuple(rows.fieldnames or ()) != COLUMNS:
-            raise UsageError(f"{path} is no CSV of this benchmark: its columns differ", remedy="give another name")
+            raise UsageError(
+                f"{path}, line 1: this is no CSV of this benchmark: its columns differ", remedy="give another name"
+            )
         for number, row in enumerate(rows, start=2):
             try:
                 _take(found, row)

@@ -9,18 +9,14 @@ two runs never share one.
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from peers import earlier
 from peers.cells import Cell
-from peers.output import COLUMNS, SampleFile
+from peers.output import SampleFile
 from peers.rounds import CellRecord
-
-from autotune.errors import UsageError
-from autotune.types import Collective, Config, Phase, Sample
 
 
 @contextmanager
@@ -38,49 +34,11 @@ def read_back(path: Path) -> tuple[dict[Cell, CellRecord], dict[Cell, dict[str, 
     Raises:
         UsageError: the file is of something else, or was cut short within a row.
     """
-    records: dict[Cell, CellRecord] = {}
+    if not path.exists() or path.stat().st_size == 0:  # interrupted before its first line
+        return {}, {}
+    found = earlier.read(path)
     configs: dict[Cell, dict[str, str]] = {}
-    if not path.exists():
-        return records, configs
-    with path.open(newline="") as file:
-        rows = csv.DictReader(file)
-        if rows.fieldnames is not None and tuple(rows.fieldnames) != COLUMNS:
-            raise _unreadable(path, 1, "other columns than this version writes")
-        for row in rows:
-            try:
-                cell = Cell(
-                    collective=Collective(row["collective"]),
-                    n_ranks=int(row["n_ranks"]),
-                    size_bytes=int(row["size_bytes"]),
-                )
-                sample = Sample(
-                    kind=cell.kind,
-                    phase=Phase.CONFIRM,
-                    round=int(row["round"]),
-                    position=int(row["position"]),
-                    batch_calls=int(row["batch_calls"]),
-                    time_us=float(row["time_us"]),
-                )
-            except (ValueError, TypeError) as err:
-                raise _unreadable(path, rows.line_num, str(err)) from err
-            record = records.setdefault(cell, CellRecord(cell=cell))
-            record.samples.setdefault(row["contender"], []).append(sample)
-            record.n_rounds = max(record.n_rounds, sample.round + 1)
-            if row["config"]:
-                configs.setdefault(cell, {})[row["contender"]] = row["config"]
-    return records, configs
-
-
-def config_of(words: str) -> Config:
-    """A config from the words that `ours.config_words` writes."""
-    fields = json.loads(words)
-    return Config(
-        algorithm=fields["algorithm"],
-        segment_bytes=fields["segment_bytes"],
-        codec=fields["codec"],
-        knobs=tuple(sorted(fields["knobs"].items())),
-    )
-
-
-def _unreadable(path: Path, line: int, why: str) -> UsageError:
-    return UsageError(f"{path}, line {line}: {why}", remedy="take another --out, or remove the line")
+    for contender in found.contenders.values():
+        for cell, words in contender.configs.items():
+            configs.setdefault(cell, {})[contender.name] = words
+    return found.records, configs

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from peers.cells import Cell
 from peers.judgement import HELD_FROM, Judgement, Verdict, judge
+from peers.ours import config_of
 from peers.output import aligned
 from peers.rounds import CellRecord
 
@@ -24,7 +25,6 @@ from autotune.types import Collective, Memory
 from autotune.units import format_us
 
 from .grid import Scene
-from .kept import config_of
 
 OURS = "ours private"
 PEERS = ("gloo", "openmpi")

@@ -10,7 +10,7 @@ import pytest
 from hosts.network import Network
 from peers.cells import Cell
 from peers.judgement import Verdict
-from peers.ours import config_words
+from peers.ours import config_of, config_words
 from peers.rounds import CellRecord, Contender
 from testbed import kept, table
 from testbed.command import main
@@ -107,7 +107,7 @@ def test_samples_are_read_back_and_go_on(tmp_path: Path) -> None:
     records, configs = kept.read_back(path)
     assert records[cell].n_rounds == 6
     assert records[cell].samples == {name: samples([5.0, 6.0, 7.0] * 2) for name in (OURS, "gloo")}
-    assert {who: kept.config_of(words) for who, words in configs[cell].items()} == {OURS: CONFIG}
+    assert {who: config_of(words) for who, words in configs[cell].items()} == {OURS: CONFIG}
 
 
 @pytest.mark.parametrize("fault", ["a,b\n1,2\n", None])

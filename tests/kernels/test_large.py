@@ -28,27 +28,13 @@ def _available_bytes() -> int:
     return free
 
 
+SUM = Call(collective=Collective.ALL_REDUCE, algorithm="direct", dtype=DType.UINT8, count=LIMIT + 61)
 CALLS = {
     "all_gather": Call(collective=Collective.ALL_GATHER, algorithm="ring", dtype=DType.UINT8, count=LIMIT // 2 + 7),
     "broadcast": Call(collective=Collective.BROADCAST, algorithm="chain", dtype=DType.UINT8, count=LIMIT + 3),
-    "all_reduce": Call(
-        collective=Collective.ALL_REDUCE, algorithm="direct", dtype=DType.UINT8, count=LIMIT + 61, stores="streamed"
-    ),
-    "all_reduce by single copy": Call(
-        collective=Collective.ALL_REDUCE,
-        algorithm="direct",
-        dtype=DType.UINT8,
-        count=LIMIT + 61,
-        exchange="single_copy",
-    ),
-    "all_reduce without copies": Call(
-        collective=Collective.ALL_REDUCE,
-        algorithm="direct",
-        dtype=DType.UINT8,
-        count=LIMIT + 61,
-        exchange="zero_copy",
-        symmetric=True,
-    ),
+    "all_reduce": replace(SUM, stores="streamed"),
+    "all_reduce by single copy": replace(SUM, exchange="single_copy"),
+    "all_reduce without copies": replace(SUM, exchange="zero_copy", symmetric=True),
     "broadcast by single copy": Call(
         collective=Collective.BROADCAST, algorithm="flat", dtype=DType.UINT8, count=LIMIT + 3, exchange="single_copy"
     ),

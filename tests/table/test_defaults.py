@@ -137,30 +137,22 @@ def test_a_default_row_refuses_what_cannot_be_meant(changes: dict[str, Any], wor
         replace(ROW, **changes)
 
 
-def test_one_host_goes_without_saying_in_a_table() -> None:
+@pytest.mark.parametrize(
+    ("name", "plain_word", "other"),
+    [("spread", "one_host", Spread.SHARED), ("memory", "private", Memory.SYMMETRIC)],
+)
+def test_the_usual_goes_without_saying_in_a_table(name: str, plain_word: str, other: Spread | Memory) -> None:
     table = sample_table()
     plain = document(table)
     rows = plain["defaults"]["rows"]
-    assert all("spread" not in row for row in rows)
-    said = [{"spread": "one_host", **row} for row in rows]
+    assert all(name not in row for row in rows)
+    said = [{name: plain_word, **row} for row in rows]
     assert parse_table(json.dumps(plain | {"defaults": plain["defaults"] | {"rows": said}}), "t.json") == table
-    over_hosts = replace(table.defaults.rows[0], from_bytes=0, spread=Spread.SHARED)
-    with_hosts = replace(table, defaults=replace(table.defaults, rows=(*table.defaults.rows, over_hosts)))
-    assert [row.get("spread") for row in document(with_hosts)["defaults"]["rows"]].count("shared") == 1
-    assert parse_table(dump_table(with_hosts), "t.json") == with_hosts
-
-
-def test_private_memory_goes_without_saying_in_a_table() -> None:
-    table = sample_table()
-    plain = document(table)
-    rows = plain["defaults"]["rows"]
-    assert all("memory" not in row for row in rows)
-    said = [{"memory": "private", **row} for row in rows]
-    assert parse_table(json.dumps(plain | {"defaults": plain["defaults"] | {"rows": said}}), "t.json") == table
-    shared = replace(table.defaults.rows[0], from_bytes=0, memory=Memory.SYMMETRIC)
-    with_shared = replace(table, defaults=replace(table.defaults, rows=(*table.defaults.rows, shared)))
-    assert [row.get("memory") for row in document(with_shared)["defaults"]["rows"]].count("symmetric") == 1
-    assert parse_table(dump_table(with_shared), "t.json") == with_shared
+    changes: dict[str, Any] = {"from_bytes": 0, name: other}
+    unusual = replace(table.defaults.rows[0], **changes)
+    with_both = replace(table, defaults=replace(table.defaults, rows=(*table.defaults.rows, unusual)))
+    assert [row.get(name) for row in document(with_both)["defaults"]["rows"]].count(other.value) == 1
+    assert parse_table(dump_table(with_both), "t.json") == with_both
 
 
 def test_the_shipped_table_holds_defaults_only() -> None:

@@ -13,7 +13,7 @@ PROBLEM = quick_plan(4).override(collectives=[Collective.ALL_REDUCE], sizes=[409
 
 def time_us(algorithm: str, n_cores: int, message_bytes: int = 4096) -> float:
     config = Config(algorithm=algorithm, segment_bytes=message_bytes)
-    return _over_sockets(4, n_cores).time_us(replace(PROBLEM, message_bytes=message_bytes), config)
+    return _over_sockets(4, n_cores).price(replace(PROBLEM, message_bytes=message_bytes), config).time_us
 
 
 def test_on_few_cores_few_messages_win_and_on_many_few_steps() -> None:
