@@ -153,7 +153,8 @@ void SocketConnection::begin(std::string header, std::size_t bytes, Wire::Taker*
   arriving_ = true;
   room_ = taker ? taker->room(header_.data(), header_.size(), bytes) : nullptr;
   if (room_ || !taker) return;
-  if (staging_.size() < bytes) staging_.resize(bytes);
+  // Never empty, and so never null: a packet without data would be thrown away.
+  if (staging_.size() < std::max<std::size_t>(bytes, 1)) staging_.resize(std::max<std::size_t>(bytes, 1));
   room_ = staging_.data();
 }
 

@@ -105,6 +105,26 @@ void streams(Random& random) {
   CHECK(receiver.ended() == "it closed the connection", receiver.ended());
 }
 
+// A packet without data, the first of its connection, that comes in two parts.
+void without_data(Random& random) {
+  const Packet packet{random_bytes(random, 40), ""};
+  const std::uint32_t lengths[] = {static_cast<std::uint32_t>(packet.header.size()), 0};
+  const std::string whole = std::string(reinterpret_cast<const char*>(lengths), sizeof lengths) + packet.header;
+  for (std::size_t first = 1; first < whole.size(); first++) {
+    const auto [out, in] = pair_of_sockets();
+    SocketConnection receiver(in);
+    Expecting taker(random);
+    taker.expected.push_back(packet);
+    std::vector<char> shared(SocketConnection::kReadBytes);
+    CHECK(write(out, whole.data(), first) == static_cast<ssize_t>(first), "write");
+    receiver.receive(shared.data(), &taker);
+    CHECK(write(out, whole.data() + first, whole.size() - first) > 0, "write");
+    receiver.receive(shared.data(), &taker);
+    CHECK(taker.expected.empty(), "cut behind byte " + std::to_string(first));
+    close(out);
+  }
+}
+
 // What is no packet ends the connection, and reaches nobody.
 void nonsense(Random& random) {
   const std::uint32_t too_long[] = {SocketConnection::kMostHeaderBytes + 1, 0}, too_much[] = {8, SocketConnection::kMostBytes + 1},
@@ -272,6 +292,7 @@ void test_sockets(std::uint64_t seed) {
   Random random(seed);
   addresses(random);
   streams(random);
+  without_data(random);
   nonsense(random);
   strangers(random);
   late(random);
