@@ -85,10 +85,11 @@ def exported(chosen: argparse.Namespace, settings: Settings, scratch: Path) -> d
         trials = tuple(store.trials(session_id=result.session.session_id))
     made = EXPORTERS[chosen.backend].render(result.table, Request(trials=trials, base=base(chosen.backend, settings)))
     path = scratch / "rules.conf"
-    path.write_text(made.text)
+    for file, text in made.files(path).items():
+        file.write_text(text)
     print(*made.notes, *made.usage, sep="\n")
     print(made.text if chosen.backend == "openmpi" else f"{len(made.text)} bytes of rules", flush=True)
-    words = [shlex.split(line.format(path=path))[1] for line in made.usage]
+    words = [shlex.split(line)[1] for line in made.lines(path)]
     return dict(word.split("=", 1) for word in words)
 
 

@@ -89,24 +89,23 @@ def export(
         max_group_memory_bytes=None if max_group_memory is None else parse_bytes(max_group_memory),
     )
     exported = exporter.render(source.table, request)
+    path = Path(output).absolute() if output else Path(f"/path/to/table{exporter.suffix}")
     if output is None:
         show_text(exported.text)
     else:
-        write_file(output, exported.text)
-        say(f"{output}: {source.origin} as {exporter.name}")
+        for file, text in exported.files(path).items():
+            write_file(str(file), text)
+            say(f"{file}: {source.origin} as {exporter.name}")
     for loss in exporter.loses:
         say(f"{exporter.name} cannot express {loss}")
+    if output is None and exported.beside is not None:
+        say(f"{exporter.name} needs a second file: --output FILE writes both")
     for note in exported.notes:
         say(note)
     if exported.usage:
         say("to use it:")
-        for line in exported.usage:
-            say(
-                "  "
-                + line.format(
-                    path=shlex.quote(str(Path(output).absolute()) if output else f"/path/to/table{exporter.suffix}")
-                )
-            )
+        for line in exported.lines(path):
+            say(f"  {line}")
 
 
 def _request(

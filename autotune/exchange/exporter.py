@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from ..errors import AutotuneError
@@ -58,12 +60,27 @@ class Exported:
 
     Args:
         notes: what of this table is not in the text, and what was assumed; a sentence each, without full stop.
-        usage: lines of a shell that make the library use the file ``{path}``.
+        usage: lines of a shell that make the library use the file ``{path}``, and ``{beside}`` where there is one.
+        beside: text of a second file, which is of no use without the first, nor the first without it.
     """
 
     text: str
+    beside: str | None = None
     notes: tuple[str, ...] = ()
     usage: tuple[str, ...] = ()
+
+    def files(self, path: Path) -> dict[Path, str]:
+        """What is to be written, with the table at this path."""
+        return {path: self.text} if self.beside is None else {path: self.text, _beside(path): self.beside}
+
+    def lines(self, path: Path) -> tuple[str, ...]:
+        """The usage of files that stand there, for a shell."""
+        quoted = {"path": shlex.quote(str(path)), "beside": shlex.quote(str(_beside(path)))}
+        return tuple(line.format(**quoted) for line in self.usage)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.device{path.suffix}")
 
 
 class Exporter(Protocol):

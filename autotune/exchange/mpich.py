@@ -1,5 +1,8 @@
 """MPICH's selection tree (JSON), which ``MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE`` puts in the place of its own.
 
+In:  a table, MPICH's own tree. Out: the merged tree, and that of its shared memory where that one has a say.
+May not touch: what shared memory carries out itself (mpich_device.py).
+
 The file replaces the whole tree, so ours is merged into the one that MPICH would use otherwise, the request's base:
 outside the table's rank counts and sizes, and for operations that an algorithm is not for, the base decides as before.
 
@@ -12,22 +15,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..errors import AutotuneError
 from ..table import TuningTable
 from ..table.reader import read_json
 from .decisions import Line, lines_of, merged
 from .exporter import PLAIN, Exported, Request, nothing_left
-from .mpich_device import without_device
+from .mpich_device import Tree, device_tree
 from .words import library
-
-Tree = dict[str, Any]  # Any: objects within objects, down to empty ones
 
 MAX_SIZE = (1 << 31) - 1
 _PAGE_BYTES = 4096  # larger pages are multiples of it
+_VARIABLE = "MPIR_CVAR_{}COLL_SELECTION_TUNING_JSON_FILE"
 _GUARDS = {"is_op_built_in": ("no", "yes"), "is_commutative": ("no", "yes"), "is_sendbuf_inplace": ("yes", "no")}
 """Which answer leaves the call to the base, and which one takes our rules."""
 
@@ -45,7 +46,6 @@ class MpichExporter:
         "where ranks sit: rules hold for every communicator of that many ranks",
         "sizes from 2 GiB, and segments",
         "scatter and gather, whose elements MPICH counts instead of bytes",
-        "MPICH's device algorithms (shared memory's, after a few calls), which these collectives turn off",
     )
     checked: str = (
         "loaded by MPICH 5 on a CPU, whose sums then came out in the chosen order (tests/exchange/test_real_mpi.py)"
@@ -59,9 +59,7 @@ class MpichExporter:
             )
         base = base_tree(request.base)
         words = library(self.library)
-        worth = without_device(table, request, words)
-        lines, notes = lines_of(worth.table, request, words, sees=lambda key: None, check=_objection)
-        notes = (*worth.notes, *notes)
+        lines, notes = lines_of(table, request, words, sees=lambda key: None, check=_objection)
         if not lines:
             raise nothing_left(self.name, notes, table, request)
         if any(line.high > MAX_SIZE for line in lines):
@@ -78,14 +76,21 @@ class MpichExporter:
                     f"the base tree has no {root} with comm_type=intra to merge into",
                     remedy="give --base the tree of the MPICH that will read the file",
                 )
-            merged_tree[root] = {**base[root], "comm_type=intra": _by_ranks(by_ranks, inner)}
-        text = json.dumps(merged_tree, indent=1) + "\n"
-        if len(text) % _PAGE_BYTES == 0:
-            text += "\n"
-        # Else shared memory's own algorithms take over after a few calls, and never look into this tree.
-        own = tuple(f"export MPIR_CVAR_{name.upper()}_DEVICE_COLLECTIVE=0" for name in by_call)
-        usage = ("export MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE={path}", *own)
-        return Exported(text=text, notes=notes, usage=usage)
+            merged_tree[root] = {**base[root], "comm_type=intra": _by_ranks(by_ranks, inner, _leaf)}
+        device = device_tree(by_call, _by_ranks)
+        return Exported(
+            text=_written(merged_tree),
+            beside=None if device is None else _written(device),
+            notes=notes,
+            usage=(f"export {_VARIABLE.format('')}={{path}}",)
+            if device is None
+            else (f"export {_VARIABLE.format('')}={{path}}", f"export {_VARIABLE.format('CH4_POSIX_')}={{beside}}"),
+        )
+
+
+def _written(tree: Tree) -> str:
+    text = json.dumps(tree, indent=1) + "\n"
+    return text if len(text) % _PAGE_BYTES else text + "\n"
 
 
 def base_text(raw: bytes, source: str) -> str:
@@ -132,37 +137,36 @@ def _objection(line: Line) -> str | None:
     return None
 
 
-def _by_ranks(by_ranks: dict[int, list[Line]], base: Tree) -> Tree:
+def _by_ranks(by_ranks: Mapping[int, Sequence[Line]], base: Tree, leaf: Callable[[Line, Tree], Tree]) -> Tree:
     tree: Tree = {}
     for n_ranks, lines in sorted(by_ranks.items()):
         if f"comm_size<={n_ranks - 1}" not in tree:
             tree[f"comm_size<={n_ranks - 1}"] = base
-        tree[f"comm_size<={n_ranks}"] = _guarded(lines, base)
+        tree[f"comm_size<={n_ranks}"] = _guarded(lines, base, leaf)
     return {**tree, "comm_size=any": base}
 
 
-def _guarded(lines: Sequence[Line], base: Tree) -> Tree:
+def _guarded(lines: Sequence[Line], base: Tree, leaf: Callable[[Line, Tree], Tree]) -> Tree:
     guard = lines[0].call.facts.get("guard")
     if guard is None:
-        return _by_size(lines, base)
+        return _by_size(lines, base, leaf)
     away, ours = _GUARDS[guard]
-    return {f"{guard}={away}": base, f"{guard}={ours}": _by_size(lines, base)}
+    return {f"{guard}={away}": base, f"{guard}={ours}": _by_size(lines, base, leaf)}
 
 
-def _by_size(lines: Sequence[Line], base: Tree) -> Tree:
+def _by_size(lines: Sequence[Line], base: Tree, leaf: Callable[[Line, Tree], Tree]) -> Tree:
     test = lines[0].call.facts["test"]
     tree: Tree = {}
     at = 0
     for line in merged(lines):
         if line.low > at:
             tree[f"{test}<={line.low - 1}"] = base
-        tree[f"{test}<={min(line.high, MAX_SIZE)}"] = _leaf(line, base)
+        own = leaf(line, base)
+        many = {"count<pow2": base, "count=any": own} if line.facts.get("at_least_pow2_elements") else own
+        tree[f"{test}<={min(line.high, MAX_SIZE)}"] = many
         at = line.high + 1
     return {**tree, f"{test}=any": base}
 
 
 def _leaf(line: Line, base: Tree) -> Tree:
-    leaf: Tree = {f"algorithm={line.word}": {child: {} for child in line.facts.get("children", ())}}
-    if line.facts.get("at_least_pow2_elements"):
-        return {"count<pow2": base, "count=any": leaf}
-    return leaf
+    return {f"algorithm={line.word}": {child: {} for child in line.facts.get("children", ())}}

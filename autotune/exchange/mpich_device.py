@@ -1,80 +1,55 @@
-"""Which collectives of MPICH are worth rules, since rules turn off what its device has for shared memory. Pure.
+"""The second file that rules for MPICH need: what its shared memory carries out itself, and what it leaves to the tree.
 
-In:  a table of the backend mpich, the trials behind it. Out: the table without the collectives that would lose by
-     rules, and with an algorithm for every size of the others. May not touch: how a tree is written.
+In:  lines of the table by MPICH's call. Out: the selection tree of MPICH's shared memory (JSON), for
+     ``MPIR_CVAR_CH4_POSIX_COLL_SELECTION_TUNING_JSON_FILE``. May not touch: the tree of algorithms (mpich.py).
 
-After a few calls MPICH's device takes over a collective, and never looks into the tree; so rules need it off, for all
-sizes and rank counts of the collective. Where the table keeps MPICH's own choice, which is the device's, the fastest of
-the measured algorithms takes its place, and a collective that is clearly slower somewhere by that is left to MPICH.
+On one host the device takes some collectives over after a few calls, at all sizes, and never looks into the tree of
+algorithms. So the rules of these have to stand in the device's tree too: where the table keeps MPICH's own choice, and
+outside its sizes and rank counts, the device does as before; where it names an algorithm, the device finds nothing,
+and asks the tree.
+
+Source: pmodels/mpich v4.2 to v5.0, maint/tuning/coll/ch4/posix_generic.json, src/mpid/ch4/shm/posix/posix_coll.h
+(a search without result falls back), posix_init.c (the only algorithms that it takes), src/mpi/coll/src/csel.c.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from ..table import Rule, TuningTable
-from ..types import Collective, RuleKey
-from .exporter import Request
-from .one_for_all import Cell, weighted_cells
-from .words import LIBRARY_CHOICE, Library
+from .decisions import Line
 
-_CLEARLY = 1.1
-"""Such medians are of the few rounds of a race."""
+Tree = dict[str, Any]  # Any: objects within objects, down to empty ones
+Merge = Callable[[Mapping[int, Sequence[Line]], Tree, Callable[[Line, Tree], Tree]], Tree]
+"""Lines by rank count, what decides otherwise, and what a line becomes -> the tree of a call."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WithoutDevice:
-    """A table whose rules hold with the device's algorithms off.
-
-    Args:
-        notes: what is left to MPICH, and what the others lose; a sentence each.
-    """
-
-    table: TuningTable
-    notes: tuple[str, ...] = ()
+_DEVICE = {
+    "bcast": ("MPIDI_POSIX_mpi_bcast_release_gather", False),
+    "barrier": ("MPIDI_POSIX_mpi_barrier_release_gather", False),
+    "allreduce": ("MPIDI_POSIX_mpi_allreduce_release_gather", True),
+    "reduce": ("MPIDI_POSIX_mpi_reduce_release_gather", True),
+}
+"""What the device carries out itself, by what, and whether the operation has to be commutative for it."""
 
 
-def without_device(table: TuningTable, request: Request, words: Library) -> WithoutDevice:
-    """The rules that are worth the device's algorithms; other tables than MPICH's own tell nothing of these."""
-    if table.defaults.backend not in words.backends:
-        return WithoutDevice(table=table)
-    by_collective: defaultdict[Collective, list[RuleKey]] = defaultdict(list)
-    for key in table.rules:
-        by_collective[key.collective].append(key)
-    rules: dict[RuleKey, tuple[Rule, ...]] = {}
-    notes: list[str] = []
-    for collective, keys in by_collective.items():
-        cells = {key: weighted_cells(key, table.rules[key], table, request) for key in keys}
-        every = [
-            cell
-            for key, own in cells.items()
-            for rule, cell in zip(table.rules[key], own, strict=True)
-            if rule.evidence in request.evidence
-        ]
-        if all(cell.free.algorithm == LIBRARY_CHOICE for cell in every):
-            continue
-        ratio, worst = max(((_over_device(cell) or 0.0, cell) for cell in every), key=lambda pair: pair[0])
-        if ratio > _CLEARLY:
-            notes.append(
-                f"{collective.value} is left to MPICH: rules turn its device's algorithms off, and without them "
-                f"{worst} takes {ratio:.2g} times as long at best"
-            )
-            continue
-        for key, own in cells.items():
-            rules[key] = tuple(_host(rule, cell) for rule, cell in zip(table.rules[key], own, strict=True))
-    return WithoutDevice(table=replace(table, rules=rules), notes=tuple(notes))
+def device_tree(by_call: Mapping[str, Mapping[int, Sequence[Line]]], merge: Merge) -> Tree | None:
+    """The whole tree of the device; None where its own will do."""
+    if not by_call.keys() & _DEVICE.keys():
+        return None
+    return {
+        f"collective={name}": {"comm_type=intra": {"is_multi_threaded=no": _decides(name, by_call.get(name, {}), merge)}}
+        for name in _DEVICE
+    }
 
 
-def _over_device(cell: Cell) -> float | None:
-    """The time without the device's algorithms over that with them; None where one is not known, or does not count."""
-    own = [us for config, us in cell.times_us.items() if config.algorithm == LIBRARY_CHOICE]
-    others = [us for config, us in cell.times_us.items() if config.algorithm != LIBRARY_CHOICE]
-    return min(others) / min(own) if own and others and cell.weight > 0.0 else None
+def _decides(name: str, by_ranks: Mapping[int, Sequence[Line]], merge: Merge) -> Tree:
+    algorithm, commutative = _DEVICE[name]
+    own: Tree = {f"algorithm={algorithm}": {}}
+    tree = merge(by_ranks, own, _nothing) if by_ranks else own
+    return {"is_commutative=yes": tree} if commutative else tree
 
 
-def _host(rule: Rule, cell: Cell) -> Rule:
-    others = [config for config in cell.times_us if config.algorithm != LIBRARY_CHOICE]
-    if rule.config.algorithm != LIBRARY_CHOICE or not others:
-        return rule
-    return replace(rule, config=min(others, key=lambda config: (cell.times_us[config], str(config))))
+def _nothing(line: Line, own: Tree) -> Tree:
+    """Inside ``is_multi_threaded=no`` this never holds, so that the search ends without result. There is no word for
+    that: chains of sizes have to be closed, and a leaf has to be an algorithm of the device's."""
+    return {"is_multi_threaded=yes": own}

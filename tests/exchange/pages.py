@@ -104,9 +104,10 @@ _ABOUT = {
     "mpich": (
         "The file replaces MPICH's whole tree. So `--base` names the libmpi.so that will read it (whose tree "
         "stands inside), or the source's `maint/tuning/coll/mpir/generic.json`; outside the table's rank counts "
-        "and sizes, and for operations that an algorithm is not for, that tree decides. Rules of a collective turn off "
-        "what MPICH's device has for it; with a table of MPICH's own, a collective that is clearly slower anywhere "
-        "without that is left to MPICH, and this is said."
+        "and sizes, and for operations that an algorithm is not for, that tree decides. On one host MPICH's shared memory "
+        "takes broadcast, reduce and all_reduce over after a few calls, and never looks there; so a second file, written "
+        "beside the first (`tree.device.json`), replaces what it goes by: it does as before where the table keeps "
+        "MPICH's own choice, and asks the tree where the table names an algorithm."
     ),
     "ucc": ("Each range has the score `inf`, so that it holds against UCC's other transports."),
 }
@@ -139,7 +140,8 @@ def _export_section(exporter: Exporter) -> str:
     asked = Request(base=BASE, channels=8, protocol=Wire.SIMPLE)
     usage = exporter.render(native_table(), asked).usage
     if usage:
-        lines = [f"    {line.format(path=f'$PWD/table{exporter.suffix}')}" for line in usage]
+        file = f"$PWD/table{exporter.suffix}"
+        lines = [f"    {line.format(path=file, beside=f'$PWD/table.device{exporter.suffix}')}" for line in usage]
         parts.append("\n".join(["To use it:\n", *lines, ""]))
     if exporter.library is not None:
         parts += _vocabulary(library(exporter.library))

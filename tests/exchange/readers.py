@@ -181,7 +181,8 @@ def hccl_json(text: str) -> Decide:
 
 
 def mpich(text: str) -> Decide:
-    """csel.c: children in order, no way back out of one, every chain of sizes closed by ``any``."""
+    """csel.c: children in order, no way back out of one, every chain of sizes closed by ``any``; None without result,
+    which only the device's tree may have (posix_coll.h)."""
     tree = json.loads(text)
     assert len(text.encode()) % 4096, "MPICH reads to a NUL that a full last page does not have"
     _closed(tree, "")
@@ -190,7 +191,9 @@ def mpich(text: str) -> Decide:
         node = tree[f"collective={call}"]
         while True:
             taken = next((child for child in node if _holds(child, n_ranks, size)), None)
-            assert taken is not None, f"no child of {list(node)} for {n_ranks} ranks and {size} bytes"
+            if taken is None:
+                assert "is_multi_threaded=yes" in node, f"no child of {list(node)} for {n_ranks} ranks, {size} bytes"
+                return None
             if taken.startswith("algorithm="):
                 return taken.removeprefix("algorithm=")
             node = node[taken]
@@ -221,7 +224,9 @@ def _holds(child: str, n_ranks: int, size: int) -> bool:
     if match := re.match(r"(?:avg|total)_msg_size(<=|<)(\d+)$", child):
         return size <= int(match[2]) if match[1] == "<=" else size < int(match[2])
     yes = {"comm_type=intra", "is_op_built_in=yes", "is_commutative=yes", "is_sendbuf_inplace=no"}
+    yes |= {"is_multi_threaded=no"}
     no = {"comm_type=inter", "is_op_built_in=no", "is_commutative=no", "is_sendbuf_inplace=yes", "count<pow2"}
+    no |= {"is_multi_threaded=yes"}
     assert child in yes | no | {"comm_size=pow2", "comm_hierarchy=parent"}, child
     return child in yes or (child == "comm_size=pow2" and n_ranks & (n_ranks - 1) == 0)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.backends.mpi_program import KINDS, Mpi, environment, find_mpi
+from autotune.exchange import Exported
 
 PROGRAM = Path(__file__).with_name("order_of_sums.c")
 TIMEOUT_S = 300.0
@@ -47,11 +48,18 @@ def sums(name: str, home: Path | None, folder: Path) -> Sums:
     return Sums(mpi=mpi, program=program)
 
 
-def exports(usage: Sequence[str], path: Path) -> dict[str, str]:
-    """The environment that an export's lines for the shell make."""
+def written(exported: Exported, path: Path) -> dict[str, str]:
+    """The environment that uses an export, with its files where its lines say."""
+    for file, text in exported.files(path).items():
+        file.write_text(text)
+    return exports(exported.lines(path))
+
+
+def exports(lines: Sequence[str]) -> dict[str, str]:
+    """The environment that lines for the shell make."""
     found = {}
-    for line in usage:
-        command, assignment = shlex.split(line.format(path=path))
+    for line in lines:
+        command, assignment = shlex.split(line)
         assert command == "export"
         name, _, value = assignment.partition("=")
         found[name] = value

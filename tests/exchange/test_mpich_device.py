@@ -1,84 +1,67 @@
-"""Rules turn off what MPICH's device has for a collective: they are written where no size is clearly slower by that."""
+"""What MPICH's shared memory keeps and what it leaves to the tree, by the second file of an export."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import replace
+from pathlib import Path
 
-import pytest
-from exchange.library_tables import key, table_of
+from exchange import readers
+from exchange.library_tables import config, key, table_of
 from exchange.selection_tree import BASE
 
-from autotune.errors import AutotuneError
 from autotune.exchange import EXPORTERS, Exported, Request
-from autotune.types import Collective, Config, Evidence, Phase, Problem, Sample, SampleKind, Trial, TrialState
+from autotune.types import Collective, Config
 
-AUTO = Config(algorithm="auto")
-RING, DOUBLING = (Config(algorithm=f"MPIR_Allreduce_intra_{word}") for word in ("ring", "recursive_doubling"))
-ALL_REDUCE = key(Collective.ALL_REDUCE, 2, "mpich")
-SMALL, LARGE = 1024, 1 << 20
+AUTO = config("auto")
+RING, DOUBLING, HALVING = (
+    config(f"MPIR_Allreduce_intra_{word}") for word in ("ring", "recursive_doubling", "reduce_scatter_allgather")
+)
+GATHER = "MPIDI_POSIX_mpi_{}_release_gather"
 
 
-def trial(size: int, config: Config, time_us: float) -> Trial:
-    sample = Sample(kind=SampleKind.FRESH, phase=Phase.RACE, round=0, position=0, batch_calls=1, time_us=time_us)
-    return Trial(
-        trial_id=None,
-        session_id=1,
-        problem=Problem(key=ALL_REDUCE, message_bytes=size),
-        config=config,
-        state=TrialState.OK,
-        samples=(sample,),
+def exported(collective: Collective, by_size: Mapping[int, Config], n_ranks: int = 4) -> Exported:
+    rules = {key(collective, n_ranks, "mpich"): by_size}
+    return EXPORTERS["mpich"].render(table_of(rules, "mpich"), Request(base=BASE))
+
+
+def device(made: Exported) -> readers.Decide:
+    assert made.beside is not None
+    return readers.mpich(made.beside)
+
+
+def test_it_does_as_before_where_the_table_keeps_mpichs_own_choice() -> None:
+    made = exported(Collective.ALL_REDUCE, {64: AUTO, 1024: RING, 65536: AUTO, 1 << 20: DOUBLING, 1 << 24: AUTO})
+    keeps, tree = device(made), readers.mpich(made.text)
+    for size, word in ((0, None), (64, None), (1023, None), (1024, "ring"), (65535, "ring"), (65536, None)):
+        assert keeps("allreduce", 4, size) == (GATHER.format("allreduce") if word is None else None)
+        assert word is None or tree("allreduce", 4, size) == f"MPIR_Allreduce_intra_{word}"
+    assert keeps("allreduce", 4, 1 << 20) is None
+    assert keeps("allreduce", 4, 1 << 24) is not None
+
+
+def test_it_does_as_before_at_other_rank_counts_and_for_other_collectives() -> None:
+    keeps = device(exported(Collective.ALL_REDUCE, {64: RING, 1024: RING}))
+    assert [n for n in range(2, 9) if keeps("allreduce", n, 64) is None] == [4]
+    assert all(keeps(name, 4, 64) == GATHER.format(name) for name in ("bcast", "barrier", "reduce"))
+
+
+def test_calls_with_fewer_elements_than_ranks_stay_with_it_where_the_algorithm_needs_more() -> None:
+    made = exported(Collective.ALL_REDUCE, {64: HALVING, 1024: HALVING})
+    assert made.beside is not None
+    assert made.beside.count('"count<pow2"') == made.text.count('"count<pow2"') == 1
+
+
+def test_all_gather_needs_no_second_file() -> None:
+    made = exported(Collective.ALL_GATHER, {64: config("MPIR_Allgather_intra_ring"), 1024: AUTO})
+    assert made.beside is None
+    assert list(made.files(Path("tree.json"))) == [Path("tree.json")]
+    assert len(made.lines(Path("tree.json"))) == 1
+
+
+def test_both_files_are_named_in_the_lines_for_the_shell(tmp_path: Path) -> None:
+    made = exported(Collective.BROADCAST, {64: config("MPIR_Bcast_intra_binomial"), 1024: AUTO})
+    path = tmp_path / "the tree.json"
+    assert [file.name for file in made.files(path)] == ["the tree.json", "the tree.device.json"]
+    assert made.lines(path)[1] == (
+        f"export MPIR_CVAR_CH4_POSIX_COLL_SELECTION_TUNING_JSON_FILE='{tmp_path}/the tree.device.json'"
     )
-
-
-def exported(times: Mapping[int, Mapping[Config, float]], weights: Mapping[int, float] | None = None) -> Exported:
-    best = {size: min(by, key=lambda config: by[config]) for size, by in times.items()}
-    table = table_of({ALL_REDUCE: best | {2 * max(times): AUTO}}, "mpich")
-    rules = tuple(
-        replace(
-            rule,
-            evidence=Evidence.IMPORTED,
-            median_us=us,
-            low_us=us,
-            high_us=us,
-            gain=None,
-            gain_low=None,
-            gain_high=None,
-        )
-        for rule in table.rules[ALL_REDUCE]
-        for us in (times[rule.from_bytes][rule.config],)
-    )
-    trials = tuple(trial(size, config, us) for size, by in times.items() for config, us in by.items())
-    asked = frozenset({Evidence.IMPORTED})
-    request = Request(evidence=asked, trials=trials, base=BASE, weights=dict(weights or {}))
-    return EXPORTERS["mpich"].render(replace(table, rules={ALL_REDUCE: rules}), request)
-
-
-def words(made: Exported) -> str:
-    return json.dumps(json.loads(made.text)["collective=allreduce"])
-
-
-def test_a_collective_that_is_slower_at_a_size_without_the_device_is_left_to_mpich() -> None:
-    times = {SMALL: {AUTO: 1.0, RING: 12.0, DOUBLING: 10.0}, LARGE: {AUTO: 400.0, RING: 100.0}}
-    with pytest.raises(AutotuneError) as found:
-        exported(times)
-    assert "all_reduce is left to MPICH" in found.value.message
-    assert "1KiB takes 10 times as long" in found.value.message
-
-
-def test_a_size_that_does_not_count_may_be_slower() -> None:
-    times = {SMALL: {AUTO: 1.0, RING: 12.0, DOUBLING: 10.0}, LARGE: {AUTO: 400.0, RING: 100.0}}
-    assert "MPIR_Allreduce_intra_ring" in words(exported(times, {LARGE: 1.0}))
-
-
-def test_the_fastest_algorithm_stands_where_the_device_would_have_been_as_fast() -> None:
-    made = exported({SMALL: {AUTO: 10.0, RING: 14.0, DOUBLING: 10.5}, LARGE: {AUTO: 400.0, RING: 100.0}})
-    assert made.notes == ()
-    assert words(made).index("recursive_doubling") < words(made).index("intra_ring")
-    assert "export MPIR_CVAR_ALLREDUCE_DEVICE_COLLECTIVE=0" in made.usage
-
-
-def test_a_table_that_keeps_mpichs_own_choice_everywhere_has_no_rules() -> None:
-    with pytest.raises(AutotuneError, match="no rule can be written"):
-        exported({SMALL: {AUTO: 1.0, RING: 1.01}, LARGE: {AUTO: 1.0, RING: 1.01}})

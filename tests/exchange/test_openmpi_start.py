@@ -60,7 +60,7 @@ def exported(times: Mapping[int, Mapping[Config, float]], name: str = "openmpi")
 
 def settings_of(made: Exported) -> tuple[tuple[str, str], ...]:
     """What the export's lines set besides the rules."""
-    found = exports(made.usage, Path("rules.conf"))
+    found = exports(made.lines(Path("rules.conf")))
     return tuple((name.removeprefix("OMPI_MCA_"), value) for name, value in found.items() if "coll_tuned" not in name)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from exchange.library_tables import config, key, table_of
-from exchange.real_mpi import Sums, exports, sums
+from exchange.real_mpi import Sums, sums, written
 from mpi.installed import home_of, installed
 
 from autotune.exchange import EXPORTERS, Request
@@ -79,17 +79,15 @@ def test_open_mpi_runs_what_the_rules_say(openmpi: Sums, tmp_path: Path) -> None
             EXPORTERS["openmpi"].render(under(start, *names), Request()),
         ):
             path = tmp_path / "rules.conf"
-            path.write_text(exported.text)
-            assert openmpi.of(N_RANKS, FOUR_BYTES, exports(exported.usage, path)) == expected(by_name, *names)
+            assert openmpi.of(N_RANKS, FOUR_BYTES, written(exported, path)) == expected(by_name, *names)
         assert f"export OMPI_MCA_{start[0][0]}={start[0][1]}" in exported.usage
 
 
 def test_open_mpi_keeps_its_own_choice_at_other_rank_counts(openmpi: Sums, tmp_path: Path) -> None:
     exported = EXPORTERS["openmpi"].render(table("flat", "flat", "flat"), Request())
     path = tmp_path / "rules.conf"
-    path.write_text(exported.text)
     for n_ranks in (3, 5):
-        assert openmpi.of(n_ranks, FOUR_BYTES, exports(exported.usage, path)) == openmpi.of(n_ranks, FOUR_BYTES, {})
+        assert openmpi.of(n_ranks, FOUR_BYTES, written(exported, path)) == openmpi.of(n_ranks, FOUR_BYTES, {})
 
 
 @pytest.mark.slow
@@ -105,8 +103,7 @@ def test_mpich_runs_what_the_tree_says(mpich: Sums, tmp_path: Path) -> None:
     for names in (("tree", "ring", "recursive_doubling"), ("ring", "recursive_doubling", "tree")):
         exported = EXPORTERS["mpich"].render(table(*names), Request(base=base))
         path = tmp_path / "tree.json"
-        path.write_text(exported.text)
-        assert mpich.of(N_RANKS, FOUR_BYTES, exports(exported.usage, path)) == expected(by_name, *names)
+        assert mpich.of(N_RANKS, FOUR_BYTES, written(exported, path)) == expected(by_name, *names)
 
 
 @pytest.mark.slow
@@ -115,7 +112,6 @@ def test_mpich_keeps_its_own_choice_at_other_rank_counts(mpich: Sums, tmp_path: 
     base = tree_of(mpich)
     exported = EXPORTERS["mpich"].render(table("ring", "ring", "ring"), Request(base=base))
     path = tmp_path / "tree.json"
-    path.write_text(exported.text)
     for n_ranks in (3, 5):
         own_choice = mpich.of(n_ranks, FOUR_BYTES, WITHOUT_DEVICE)
-        assert mpich.of(n_ranks, FOUR_BYTES, exports(exported.usage, path)) == own_choice
+        assert mpich.of(n_ranks, FOUR_BYTES, written(exported, path)) == own_choice
