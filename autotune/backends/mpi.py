@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import BackendUnavailable, UsageError
-from ..exchange.words import Start, library
+from ..exchange.words import LIBRARY_CHOICE, Start, library
 from ..settings import Settings
 from ..table import shipped_table
 from ..types import Collective, Config, DType, Memory, Problem, ReduceOp, RuleKey, SampleKind, TrialState
@@ -24,9 +24,10 @@ from .mpi_knobs import call_of, candidates, sample_words, why_not
 from .mpi_program import KINDS, Kind, Mpi, compiled, find_mpi
 from .mpi_protocol import NoTimes, ProtocolError
 from .mpi_ranks import RankSet, RanksFailed
-from .mpi_sampling import Outcome, Sampler
+from .mpi_sampling import Outcome, Plan, Sampler
 from .pooled import PooledBackend
 from .rank_process import Json, PoolFailed
+from .requests import config_of
 
 _STATES = {"wrong": TrialState.WRONG_RESULT, "refused": TrialState.INVALID, "absent": TrialState.INVALID}
 _RINGS = ("ring", "MPIR_Allreduce_intra_ring", "MPIR_Allgather_intra_ring")
@@ -102,6 +103,7 @@ class MpiRanks:
         self._name = mpi.kind.name
         self._mpi, self._program, self._cores = mpi, program, tuple(cores)
         self._samplers: dict[Start, Sampler] = {}
+        self._plans: dict[_Cell, Plan] = {}
         self._refused: dict[Start, str] = {}
         try:
             self._under(())
@@ -116,7 +118,7 @@ class MpiRanks:
         assert isinstance(listed, list)
         cell = cell_of(problem, kind)
         try:
-            outcomes: list[Json] = [_answer(self._outcome(cell, _config(fields), batch)) for fields in listed]
+            outcomes: list[Json] = [_answer(self._outcome(cell, config_of(fields), batch)) for fields in listed]
         except (RanksFailed, ProtocolError) as err:
             self.close()
             hung = isinstance(err, RanksFailed) and err.hung
@@ -133,7 +135,23 @@ class MpiRanks:
                 self._refused[start] = err.message
         if start in self._refused:
             return NoTimes(why="refused", words=self._refused[start])
-        return self._samplers[start].sample(cell, sample_words(self._name, cell.problem, config), batch=batch)
+        sampler, words = self._samplers[start], sample_words(self._name, cell.problem, config)
+        if not sampler.prepared(cell, words):
+            like = self._planned(cell)
+            made = like if isinstance(like, NoTimes) else sampler.prepare(cell, words, like)
+            if isinstance(made, NoTimes):
+                return made
+        return sampler.sample(cell, words, batch=batch)
+
+    def _planned(self, cell: _Cell) -> Plan | NoTimes:
+        """How all configs of a cell are sampled: as the library's own choice, without settings."""
+        if cell not in self._plans:
+            own = sample_words(self._name, cell.problem, Config(algorithm=LIBRARY_CHOICE))
+            made = self._samplers[()].prepare(cell, own)
+            if isinstance(made, NoTimes):
+                return made
+            self._plans[cell] = made
+        return self._plans[cell]
 
     def _under(self, start: Start) -> None:
         launch = self._mpi.launch(self._program, self.n_ranks, self._cores, start)
@@ -194,17 +212,6 @@ def _problem(backend: str, n_ranks: int, request: Mapping[str, Json]) -> Problem
     )
     parts = n_ranks if collective.splits_by_rank else 1
     return Problem(key=key, message_bytes=int(str(request["count"])) * dtype.itemsize * parts)
-
-
-def _config(fields: Json) -> Config:
-    assert isinstance(fields, dict)
-    segment_bytes, knobs = fields["segment_bytes"], fields["knobs"]
-    assert isinstance(knobs, dict)
-    return Config(
-        algorithm=str(fields["algorithm"]),
-        segment_bytes=None if segment_bytes is None else int(str(segment_bytes)),
-        knobs=tuple((name, value if isinstance(value, int) else str(value)) for name, value in sorted(knobs.items())),
-    )
 
 
 def _answer(outcome: Outcome) -> dict[str, Json]:

@@ -7,10 +7,12 @@ May not touch: how the ranks do it.
 A call of about 20 us or more is timed alone, after a barrier and a rewrite of the input that are not timed, up to 8
 times or 1 ms; the sample is the mean. Shorter calls are timed as a batch of at least 200 us, back to back, over a
 rotation of buffers that were rewritten before the batch. Each timing counts with its slowest rank.
+What is compared is timed in the same way, as the default's time says: a call alone and one of a batch do not compare.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -100,17 +102,19 @@ class Sampler:
     def prepare(self, cell: Cell, config: str, like: Plan | None = None) -> Plan | NoTimes:
         """Touch a cell's pages and agree on its samples: as an estimate says, or like another's, to compare with that.
 
+        A batch is shorter than the other's where it would take five times as long as a batch need take.
+
         Raises:
             RanksFailed, ProtocolError: as `sample`.
         """
-        if like is None:
-            made = self._planned(cell, config, 0)
-        else:
-            touched = self._ask(cell, config, replace(like, calls=1, repeats=1), 0)
-            made = touched if isinstance(touched, NoTimes) else like
+        made = self._planned(cell, config, 0) if like is None else self._like(cell, config, like)
         if isinstance(made, Plan):
             self._plans[cell, config] = made
         return made
+
+    def prepared(self, cell: Cell, config: str) -> bool:
+        """Whether its samples are agreed."""
+        return (cell, config) in self._plans
 
     def idle_cpu_s(self) -> float:
         """Processor time that the ranks have used outside their samples since the first one."""
@@ -132,6 +136,15 @@ class Sampler:
             if len(estimates_us) == 3 and min(estimates_us[1:]) >= BATCH_US / 4:
                 break
         return plan_of(min(estimates_us[1:]), cell)
+
+    def _like(self, cell: Cell, config: str, like: Plan) -> Plan | NoTimes:
+        took_us = math.inf
+        for calls in (1, min(like.calls, 4)):  # the first touches pages
+            times = self._ask(cell, config, replace(like, calls=calls, repeats=1), 0)
+            if isinstance(times, NoTimes):
+                return times
+            took_us = times[0] / calls
+        return like if like.calls == 1 else replace(like, calls=max(2, min(like.calls, int(5 * BATCH_US / took_us))))
 
     def _ask(self, cell: Cell, config: str, plan: Plan, batch: int) -> tuple[float, ...] | NoTimes:
         request = Request(

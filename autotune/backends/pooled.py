@@ -13,6 +13,7 @@ from ..measure import Failure, Outcome, Timing
 from ..types import Config, Fidelity, Problem, ReduceOp, SampleKind, TrialState, WrongElement
 from .launch import Ranks
 from .rank_process import Json, PoolFailed
+from .requests import fields_of
 
 WATCHDOG_S = 60.0  # a round of the largest messages takes a few seconds; its first touch of pages more
 _OPS = {"sum": ReduceOp.SUM, "minmax": ReduceOp.MAX, "prod": ReduceOp.PROD}
@@ -63,15 +64,6 @@ class PooledBackend(ABC):
         key = problem.key
         dtype = problem.timed_dtype
         parts = key.n_ranks if key.collective.splits_by_rank else 1
-        listed: list[Json] = [
-            {
-                "algorithm": config.algorithm,
-                "segment_bytes": config.segment_bytes,
-                "codec": config.codec,
-                "knobs": dict(config.knobs),
-            }
-            for config in configs
-        ]
         request: dict[str, Json] = {
             "do": "round",
             "collective": key.collective.value,
@@ -81,7 +73,8 @@ class PooledBackend(ABC):
             "memory": key.memory.value,
             "kind": kind.value,
             "batch": batch,
-            "configs": listed,
+            "default": fields_of(self.default(problem)),
+            "configs": [fields_of(config) for config in configs],
             **self.judged_on(problem),
         }
         answers = self._pool_of(key.placement).ask(request)

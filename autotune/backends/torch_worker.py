@@ -193,10 +193,10 @@ class TorchWorker(Worker):
         found = measured(first, b if first else a, str(group.device))
         return list(found) if first else None
 
-    def _agreed_calls(self, call: _native.Call, inputs: Buffers, outputs: Buffers) -> int:
+    def _agreed_calls(self, call: _native.Call, inputs: Buffers, outputs: Buffers, like: int | None) -> int:
         group = self._ranks.group
         if group.device.type == "cpu":
-            return super()._agreed_calls(call, inputs, outputs)
+            return super()._agreed_calls(call, inputs, outputs, like)
         asked = cast(TorchCall, call)
         for _ in range(2):  # connections, and whatever the device compiles
             group.run(asked, inputs[0], outputs[0])

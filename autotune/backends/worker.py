@@ -24,13 +24,14 @@ from ..measure import batch_calls
 from ..measure.timing import BATCH_US
 from ..runtime.network_facts import pair_transports
 from ..topology.memory_left import memory_left
-from ..types import Collective, Config, DType, Fidelity, Memory, ReduceOp, SampleKind, TrialState
+from ..types import Config, Fidelity, Memory, ReduceOp, SampleKind, TrialState
 from .buffers import PrivateBuffers, SymmetricBuffers, Take
 from .data_inputs import DataInputs
 from .inputs import Inputs
 from .native_pairs import figures_of, pairs_asked, pingpong_us
 from .random_check import RandomCheck
 from .rank_process import Json
+from .requests import config_of, configs_of, shape_of
 
 _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so that it does not stay on one
 _MOST_BUFFERS = 8
@@ -56,6 +57,7 @@ class Worker:
             Memory.SYMMETRIC: SymmetricBuffers(comm).take,
         }
         self._seen: dict[tuple[Shape, Config, Placing], int] = {}
+        self._like: dict[tuple[Shape, Placing], int | None] = {}
         self._random = RandomCheck(comm)
         self._data: tuple[Shape, str, DataInputs] | None = None  # of the last cell with an error budget
         self._fidelity: dict[tuple[Shape, Config, Placing], Fidelity] = {}
@@ -70,13 +72,13 @@ class Worker:
             case "transports":
                 return {"pairs": [[*pair, *kinds] for pair, kinds in pair_transports(self._comm).items()]}
             case "round":
-                return {"outcomes": [self._outcome(request, config) for config in _configs(request)]}
+                return {"outcomes": [self._outcome(request, config) for config in configs_of(request)]}
             case "pingpong":
                 return {"us": pingpong_us(self._comm, int(str(request["bytes"])), int(str(request["turns"])))}
         raise ValueError(f"unknown request {request['do']!r}")
 
     def _outcome(self, request: dict[str, Json], config: Config) -> dict[str, Json]:
-        shape = _shape(request)
+        shape = shape_of(request)
         placing = _PLACING[Memory(request["memory"])]
         kind = SampleKind(request["kind"])
         batch = int(str(request["batch"]))
@@ -98,9 +100,9 @@ class Worker:
             wrong = self._random.wrong(shape, call, source, target) if config.codec == "none" else None
             if wrong is not None:
                 return {"state": TrialState.WRONG_RESULT.value, "message": wrong, "wrong": None}
-            # The bound on the calls of a batch is agreed once: an estimate that changed between rounds would
-            # compare batches of different lengths.
-            self._seen[cell] = self._agreed_calls(call, *take(shape, call, 1))
+            # Agreed once: an estimate that changed between rounds would compare batches of different lengths.
+            like = self._calls_of_default(request, shape, placing)
+            self._seen[cell] = self._agreed_calls(call, *take(shape, call, 1), like)
         calls = self._seen[cell]
         answer = self._sample(shape, call, inputs, take, kind, batch, calls, check_before=first_time)
         if "time_us" in answer and cell in self._fidelity:
@@ -140,7 +142,28 @@ class Worker:
         self._fidelity[cell] = found
         return None
 
-    def _agreed_calls(self, call: _native.Call, inputs: Sequence[memoryview], outputs: Sequence[memoryview]) -> int:
+    def _calls_of_default(self, request: dict[str, Json], shape: Shape, placing: Placing) -> int | None:
+        """How many calls a sample of the cell's default has; None where it does not run here."""
+        if (shape, placing) not in self._like:
+            try:
+                call = self._comm.prepare(shape, config_of(request["default"]), placing)
+            except UsageError:  # on every rank alike
+                self._like[shape, placing] = None
+            else:
+                take = self._take[placing.memory]
+                self._like[shape, placing] = self._agreed_calls(call, *take(shape, call, 1), None)
+        return self._like[shape, placing]
+
+    def _agreed_calls(
+        self, call: _native.Call, inputs: Sequence[memoryview], outputs: Sequence[memoryview], like: int | None
+    ) -> int:
+        """How many calls a sample has: as an estimate says, or so many as what it is compared with, `like`, has.
+
+        A call alone and one of a batch do not compare: in a batch the next call begins while the last one ends. A
+        batch is shorter than the default's only where it would take five times as long as a batch need take.
+        """
+        if like == 1:
+            return 1
         barrier = self._comm.barrier_call()
         group = self._comm.group
 
@@ -150,9 +173,11 @@ class Worker:
             return float(self._slowest(times).min() * 1e6)
 
         # First touch of pages and of both outbox halves; a call that is slow all the same is timed alone in any case.
-        if estimate_us(1) >= _SURELY_SINGLE_US:
+        if estimate_us(1) >= _SURELY_SINGLE_US and like is None:
             return 1
         estimate = estimate_us(4)
+        if like is not None:
+            return max(2, min(like, int(5 * BATCH_US / estimate)))
         return batch_calls(estimate_us(32) if estimate < BATCH_US / 4 else estimate)
 
     def _sample(
@@ -229,35 +254,6 @@ class Worker:
         """[latency_us, bandwidth_gb_per_s] of messages between two ranks, on the first of them; None on the others."""
         self._comm.barrier()
         return figures_of(self._comm, a, b) if self._comm.rank in (a, b) else None
-
-
-def _shape(request: dict[str, Json]) -> Shape:
-    return Shape(
-        Collective(request["collective"]),
-        DType(request["dtype"]),
-        ReduceOp(request["op"]),
-        0,
-        int(str(request["count"])),
-    )
-
-
-def _configs(request: dict[str, Json]) -> list[Config]:
-    listed = request["configs"]
-    assert isinstance(listed, list)
-    configs = []
-    for fields in listed:
-        assert isinstance(fields, dict)
-        knobs = fields["knobs"]
-        assert isinstance(knobs, dict)
-        configs.append(
-            Config(
-                algorithm=str(fields["algorithm"]),
-                segment_bytes=None if fields["segment_bytes"] is None else int(str(fields["segment_bytes"])),
-                codec=str(fields["codec"]),
-                knobs=tuple(sorted((str(k), v) for k, v in knobs.items() if isinstance(v, int | str))),
-            )
-        )
-    return configs
 
 
 def _no_selector(*_: object) -> Config:

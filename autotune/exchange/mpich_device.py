@@ -37,7 +37,9 @@ def device_tree(by_call: Mapping[str, Mapping[int, Sequence[Line]]], merge: Merg
     if not by_call.keys() & _DEVICE.keys():
         return None
     return {
-        f"collective={name}": {"comm_type=intra": {"is_multi_threaded=no": _decides(name, by_call.get(name, {}), merge)}}
+        f"collective={name}": {
+            "comm_type=intra": {"is_multi_threaded=no": _decides(name, by_call.get(name, {}), merge)}
+        }
         for name in _DEVICE
     }
 

@@ -29,6 +29,7 @@ ROUND: dict[str, Json] = {
     "memory": "private",
     "kind": "fresh",
     "batch": 0,
+    "default": {"algorithm": "ring", "segment_bytes": 4096, "codec": "none", "knobs": {}},
     "configs": [{"algorithm": "ring", "segment_bytes": 4096, "codec": "none", "knobs": {}}],
 }
 

@@ -104,10 +104,10 @@ _ABOUT = {
     "mpich": (
         "The file replaces MPICH's whole tree. So `--base` names the libmpi.so that will read it (whose tree "
         "stands inside), or the source's `maint/tuning/coll/mpir/generic.json`; outside the table's rank counts "
-        "and sizes, and for operations that an algorithm is not for, that tree decides. On one host MPICH's shared memory "
-        "takes broadcast, reduce and all_reduce over after a few calls, and never looks there; so a second file, written "
-        "beside the first (`tree.device.json`), replaces what it goes by: it does as before where the table keeps "
-        "MPICH's own choice, and asks the tree where the table names an algorithm."
+        "and sizes, and for operations that an algorithm is not for, that tree decides. On one host MPICH's shared "
+        "memory takes broadcast, reduce and all_reduce over after a few calls, and never looks there; so a second "
+        "file, written beside the first (`tree.device.json`), replaces what it goes by: it does as before where the "
+        "table keeps MPICH's own choice, and asks the tree where the table names an algorithm."
     ),
     "ucc": ("Each range has the score `inf`, so that it holds against UCC's other transports."),
 }
