@@ -237,3 +237,14 @@ def test_figures_of_a_pair_of_cores() -> None:
     latency_us, bandwidth = pair_figures(CORES[0], CORES[-1], staging_bytes=STAGING_BYTES, timeout_s=10.0)
     assert 0.0 < latency_us < 10_000.0
     assert 0.01 < bandwidth < 10_000.0
+
+
+def test_all_configs_of_a_cell_are_timed_as_its_default_is(backend: NativeBackend) -> None:
+    """A call timed alone and one of a batch do not compare, and near 20 us some configs would be either."""
+    for size in (1024, 4096, 16384, 65536):
+        cell = problem(message_bytes=size, n_ranks=4)
+        configs = [c for c in backend.candidates(cell) if c.codec == "none"]
+        outcomes = backend.measure_round(cell, configs, kind=SampleKind.FRESH, batch=0)
+        timings = [outcome for outcome in outcomes if isinstance(outcome, Timing)]
+        assert len(timings) == len(configs)
+        assert len({timing.batch_calls == 1 for timing in timings}) == 1
