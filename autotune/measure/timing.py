@@ -62,10 +62,11 @@ Outcome = Timing | Failure
 class Backend(Protocol):
     """Something that runs collectives and says how long they took.
 
-    A sample is one number: the time of one call, out of place, on the slowest rank. A call that takes 20 us or more is
-    timed alone, after a rewrite of the inputs and a barrier that are not timed. Shorter calls run back to back in a
-    batch whose length `batch_calls` gives and every rank agrees on, over buffers rewritten before the batch. A FRESH
-    sample reads inputs that its rank wrote just before; a STEADY one uses the same buffers again and again.
+    A sample is one number: the time of one call, out of place, on the slowest rank. Where the default takes 20 us or
+    more, calls are timed alone, each after a rewrite of the inputs and a barrier that are not timed. Where it takes
+    less, they run back to back in a batch whose length `batch_calls` gives and every rank agrees on, over buffers
+    rewritten before the batch. A problem's configs are all timed in the one way: the two do not compare. A FRESH sample
+    reads inputs that its rank wrote just before; a STEADY one uses the same buffers again and again.
 
     Inputs are a function of (rank, batch) for which the right answer is exact (see `exact_modulus`). Outputs are
     poisoned before, and checked on the buffers that were timed, before and after timing.
