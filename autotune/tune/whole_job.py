@@ -1,13 +1,14 @@
 """Which settings of a whole job a run tunes under: chosen before anything else, over all cells together.
 
-In:  cells, a bench, and what of a config a job can have only once. Out: race rounds of the library's own choice under
-each of these settings, in the store; a bench whose backend offers no candidates under the others.
+In:  cells, a bench, and what of a config a job can have only once. Out: race rounds of the candidates under each of
+these settings, in the store; a bench whose backend offers no candidates under the others.
 May not touch: what the settings mean.
 
 A library that reads a setting when a job starts has it for every size, so what each cell alone would choose is worth
-nothing, and trying every algorithm under every setting costs most of a run. Therefore the library's own choice races
-under all of them first, in rounds over all cells. What is behind over all cells leaves, and every cell is tuned under
-the one that is left. None replaces what a job has without settings unless it is faster by what is worth a change.
+nothing. Therefore all candidates race first, in a few rounds over all cells, and of each setting counts what the
+fastest candidate of every cell takes under it: the library's own choice alone, which the rules will replace, would
+favour other settings. What is behind over all cells leaves, and every cell is tuned under the one that is left, with
+these rounds as its first. None replaces what a job has without settings unless it is faster by what is worth a change.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ Settings = tuple[tuple[str, KnobValue], ...]
 SettingsOf = Callable[[Config], Settings]
 """Those of a config's knobs that belong to the whole job."""
 
-ROUNDS = 24
-_FAR_BEHIND_AFTER, _FAR_BEHIND = 2, math.log(1.25)
-_BEHIND_AFTER, _BEHIND = 12, math.log(1.04)  # a host may change within seconds, and what is behind with it
+ROUNDS = 6
+_FAR_BEHIND_AFTER, _FAR_BEHIND = 1, math.log(1.2)
+_BEHIND_AFTER, _BEHIND = 3, math.log(1.04)  # a host may change within seconds, and what is behind with it
 _SHARE = 0.3  # of a run's time, at most
 
 
@@ -86,21 +87,23 @@ def narrowed(bench: Bench, cells: Iterable[tuple[Problem, Rounds]], settings_of:
             left = tuple(settings for settings in left if settings == () or over[settings] - least <= most_behind)
     over = race.over_default(number)
     best = min(left, key=lambda settings: (over[settings], str(settings)))
-    chosen: Settings = best if over[best] <= -math.log(MIN_GAIN) else ()  # () as well where no round was through
+    worth_it = math.isfinite(over[best]) and over[best] <= over[()] - math.log(MIN_GAIN)  # no round may be through
+    chosen: Settings = best if worth_it else ()
     return replace(bench, backend=Narrowed(bench.backend, settings_of, chosen))
 
 
 class _Race:
-    """The library's own choice under each of the settings, in every cell."""
+    """All candidates under each of the settings, in every cell."""
 
     def __init__(self, cells: Sequence[tuple[Problem, Rounds]], bench: Bench, settings_of: SettingsOf) -> None:
         backend = bench.backend
         self._cells, self._budget = cells, bench.budget
-        self._ways: dict[Problem, dict[Settings, Config]] = {}
-        for problem, _ in cells:
-            default = backend.default(problem)
-            own = [default, *(c for c in backend.candidates(problem) if replace(c, knobs=default.knobs) == default)]
-            self._ways[problem] = {settings_of(config): config for config in reversed(own)}
+        self._default = {problem: backend.default(problem) for problem, _ in cells}
+        self._ways: dict[Problem, dict[Settings, dict[Config, None]]] = {}
+        for problem, default in self._default.items():
+            ways = self._ways[problem] = {}
+            for config in (default, *backend.candidates(problem)):
+                ways.setdefault(settings_of(config), {})[config] = None
         self.settings = tuple(sorted({settings for ways in self._ways.values() for settings in ways}, key=str))
 
     @property
@@ -122,34 +125,44 @@ class _Race:
                 raise OutOfTime
             if rounds.next_number(Phase.RACE, SampleKind.FRESH) <= number:
                 ways = self._ways[problem]
-                running = [ways[settings] for settings in left if settings in ways and not self._failed(settings)]
+                under = [config for settings in left if not self._failed(settings) for config in ways.get(settings, ())]
+                running = [config for config in under if not rounds.failed(config)]
                 if running:
                     rounds.measure(running, SampleKind.FRESH, Phase.RACE)
 
     def _failed(self, settings: Settings) -> bool:
-        """Whether they failed in any cell: what this library does not have is not asked for in every other one."""
-        return any(rounds.failed(way) for problem, rounds in self._cells if (way := self._ways[problem].get(settings)))
+        """Whether all candidates under them failed in some cell: what this library does not have is not asked for in
+        every other one."""
+        return any(
+            ways and all(rounds.failed(way) for way in ways)
+            for problem, rounds in self._cells
+            for ways in [self._ways[problem].get(settings)]
+        )
 
     def over_default(self, rounds: int) -> Mapping[Settings, float]:
-        """The mean log, over the cells where the default did not fail, of what the settings took over it, by so many
-        first rounds; infinite where they failed anywhere."""
+        """The mean log, over the cells where the default did not fail, of what the fastest candidate under the settings
+        took over the default, by so many first rounds; infinite where all of them failed in one."""
         return {settings: self._mean(settings, rounds) for settings in self.settings}
 
     def _mean(self, settings: Settings, n_rounds: int) -> float:
         found = []
         for problem, rounds in self._cells:
-            ways = self._ways[problem]
-            own, base = (_logs(rounds, ways.get(one), n_rounds) for one in (settings, ()))
-            common = own.keys() & base.keys()
-            if common:
-                found.append(statistics.median(own[r] - base[r] for r in common))
+            base = _logs(rounds, self._default[problem], n_rounds)
+            ways = [_logs(rounds, way, n_rounds) for way in self._ways[problem].get(settings, ())]
+            over = [
+                statistics.median(own[r] - base[r] for r in common)
+                for own in ways
+                if (common := own.keys() & base.keys())
+            ]
+            if over:
+                found.append(min(over))
             elif base:
                 return math.inf
         return statistics.fmean(found) if found else math.inf
 
 
-def _logs(rounds: Rounds, config: Config | None, n_rounds: int) -> dict[int, float]:
-    if config is None or config not in rounds.trials or rounds.failed(config):
+def _logs(rounds: Rounds, config: Config, n_rounds: int) -> dict[int, float]:
+    if config not in rounds.trials or rounds.failed(config):
         return {}
     samples = rounds.trials[config].samples
     race = [s for s in samples if s.phase is Phase.RACE and s.kind is SampleKind.FRESH and s.round < n_rounds]
