@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from autotune import doctor
 from autotune.doctor import CHECKS, Facts, Finding, Severity, diagnose, examine, gather, own_addresses
+from autotune.doctor import facts as facts_module
 from autotune.errors import UsageError
 from autotune.runtime.host_tables import HostTable
 from autotune.runtime.network_facts import NetworkFacts
@@ -327,7 +327,7 @@ def test_a_resolver_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
-    monkeypatch.setattr(doctor, "_RESOLVE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(facts_module, "RESOLVE_TIMEOUT_S", 0.01)
     try:
         assert own_addresses() is None
         assert asked.wait(timeout=60)
