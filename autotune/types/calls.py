@@ -37,7 +37,7 @@ class Config:
 
     def __str__(self) -> str:
         """As shown to people and in errors: ``ring/64KiB``, ``direct/256KiB/outbox_store=dual``."""
-        from .units import format_bytes
+        from ..units import format_bytes
 
         parts = [self.algorithm]
         if self.segment_bytes is not None:
