@@ -20,23 +20,22 @@ import numpy as np
 from ..errors import AutotuneError, UsageError
 from ..kernels import Communicator, Shape, _native
 from ..kernels.symmetric import Placing
-from ..measure import batch_calls
-from ..measure.timing import BATCH_US
+from ..measure import single_calls, undisturbed_mean
+from ..measure.timing import SAMPLE_US
 from ..runtime.network_facts import pair_transports
 from ..topology.memory_left import memory_left
-from ..types import Collective, Config, DType, Fidelity, Memory, ReduceOp, SampleKind, TrialState
+from ..types import Config, Fidelity, Memory, ReduceOp, SampleKind, TrialState
 from .buffers import PrivateBuffers, SymmetricBuffers, Take
 from .data_inputs import DataInputs
+from .estimate import estimated
 from .inputs import Inputs
 from .native_pairs import figures_of, pairs_asked, pingpong_us
 from .random_check import RandomCheck
 from .rank_process import Json
+from .round_request import configs_of, shape_of
 
 _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so that it does not stay on one
 _MOST_BUFFERS = 8
-_MOST_SINGLE_CALLS = 8
-_SINGLE_CALLS_US = 1000.0  # calls that are timed one by one are repeated up to this, and their mean is the sample
-_SURELY_SINGLE_US = 2000.0  # for the least of a rank's first three calls: more than scheduling can add to all of them
 _PLACING = {Memory.PRIVATE: Placing.PRIVATE, Memory.SYMMETRIC: Placing.SYMMETRIC}  # trials are out of place
 _AGREE = Config(algorithm="flat", segment_bytes=65536)
 _GATHER = Config(algorithm="direct", segment_bytes=65536)
@@ -47,15 +46,18 @@ class Worker:
 
     Args:
         comm: the group; its selector is never asked, since every call brings its config.
+        sample_us: what the calls of a sample take together, where they are timed one by one.
     """
 
-    def __init__(self, comm: Communicator) -> None:
+    def __init__(self, comm: Communicator, *, sample_us: float = SAMPLE_US) -> None:
         self._comm = comm
+        self._sample_us = sample_us
         self._take: dict[Memory, Take] = {
             Memory.PRIVATE: PrivateBuffers().take,
             Memory.SYMMETRIC: SymmetricBuffers(comm).take,
         }
         self._seen: dict[tuple[Shape, Config, Placing], int] = {}
+        self._singles: dict[tuple[Shape, Placing], int] = {}  # of a sample, the same for all configs
         self._random = RandomCheck(comm)
         self._data: tuple[Shape, str, DataInputs] | None = None  # of the last cell with an error budget
         self._fidelity: dict[tuple[Shape, Config, Placing], Fidelity] = {}
@@ -70,13 +72,13 @@ class Worker:
             case "transports":
                 return {"pairs": [[*pair, *kinds] for pair, kinds in pair_transports(self._comm).items()]}
             case "round":
-                return {"outcomes": [self._outcome(request, config) for config in _configs(request)]}
+                return {"outcomes": [self._outcome(request, config) for config in configs_of(request)]}
             case "pingpong":
                 return {"us": pingpong_us(self._comm, int(str(request["bytes"])), int(str(request["turns"])))}
         raise ValueError(f"unknown request {request['do']!r}")
 
     def _outcome(self, request: dict[str, Json], config: Config) -> dict[str, Json]:
-        shape = _shape(request)
+        shape = shape_of(request)
         placing = _PLACING[Memory(request["memory"])]
         kind = SampleKind(request["kind"])
         batch = int(str(request["batch"]))
@@ -84,25 +86,22 @@ class Worker:
             call = self._comm.prepare(shape, config, placing)
         except UsageError as err:  # on every rank alike, before anything was sent
             return {"state": TrialState.INVALID.value, "message": err.message, "wrong": None}
-        take = self._take[placing.memory]
         cell = (shape, config, placing)
         first_time = cell not in self._seen
         given = self._given(shape, request)
         inputs = given or Inputs(shape, self._comm.rank, self._comm.n_ranks)
         if given is not None and not given.known(config):
-            failed = self._judge(cell, call, given, float(str(request["max_error"])), *take(shape, call, 1))
+            buffers = self._take[placing.memory](shape, call, 1)
+            failed = self._judge(cell, call, given, float(str(request["max_error"])), *buffers)
             if failed is not None:
                 return failed
         if first_time:
-            (source,), (target,) = take(shape, call, 1)
-            wrong = self._random.wrong(shape, call, source, target) if config.codec == "none" else None
-            if wrong is not None:
-                return {"state": TrialState.WRONG_RESULT.value, "message": wrong, "wrong": None}
-            # The bound on the calls of a batch is agreed once: an estimate that changed between rounds would
-            # compare batches of different lengths.
-            self._seen[cell] = self._agreed_calls(call, *take(shape, call, 1))
+            failed = self._first_calls(cell, call, inputs, batch, random=config.codec == "none")
+            if failed is not None:
+                return failed
         calls = self._seen[cell]
-        answer = self._sample(shape, call, inputs, take, kind, batch, calls, check_before=first_time)
+        check_before = first_time and calls > 1  # a single call's buffers have been checked
+        answer = self._sample(cell, call, inputs, kind, batch, calls, check_before=check_before)
         if "time_us" in answer and cell in self._fidelity:
             answer |= {"error": self._fidelity[cell].error, "density": self._fidelity[cell].density}
         return answer
@@ -140,27 +139,61 @@ class Worker:
         self._fidelity[cell] = found
         return None
 
-    def _agreed_calls(self, call: _native.Call, inputs: Sequence[memoryview], outputs: Sequence[memoryview]) -> int:
-        barrier = self._comm.barrier_call()
-        group = self._comm.group
+    def _first_calls(
+        self,
+        cell: tuple[Shape, Config, Placing],
+        call: _native.Call,
+        exact: Inputs | DataInputs,
+        batch: int,
+        *,
+        random: bool,
+    ) -> dict[str, Json] | None:
+        """A config's first calls: what is wrong with it; else how many calls its samples hold is agreed, once.
 
-        def estimate_us(calls: int) -> float:
-            """The least of three: one that was disturbed would put short calls among those timed one by one."""
-            times = np.array([group.time(call, barrier, inputs, outputs, calls) / calls for _ in range(3)])
-            return float(self._slowest(times).min() * 1e6)
+        An estimate that changed between rounds would compare samples of different lengths. The calls that check are
+        timed as well, since each of them may be most of what a config costs that is soon dropped.
+        """
+        shape, _, placing = cell
+        buffers = self._take[placing.memory](shape, call, 1)
+        (source,), (target,) = buffers
+        seconds: list[float] = []
 
-        # First touch of pages and of both outbox halves; a call that is slow all the same is timed alone in any case.
-        if estimate_us(1) >= _SURELY_SINGLE_US:
-            return 1
-        estimate = estimate_us(4)
-        return batch_calls(estimate_us(32) if estimate < BATCH_US / 4 else estimate)
+        def run() -> None:
+            seconds.append(self._comm.group.time(call, self._comm.barrier_call(), *buffers, 1))
+
+        wrong = self._random.wrong(shape, run, source, target) if random else None
+        if wrong is not None:
+            return {"state": TrialState.WRONG_RESULT.value, "message": wrong, "wrong": None}
+        exact.rewrite(*buffers, batch + 1)
+        run()
+        failed = self._first_wrong(exact, buffers[1], batch + 1)
+        if failed is not None:
+            return failed
+        self._seen[cell], estimate_us = self._agreed_calls(call, *buffers, seconds)
+        if self._seen[cell] == 1:
+            self._singles.setdefault((shape, placing), single_calls(estimate_us, self._sample_us))
+        return None
+
+    def _agreed_calls(
+        self,
+        call: _native.Call,
+        inputs: Sequence[memoryview],
+        outputs: Sequence[memoryview],
+        seconds: Sequence[float],
+    ) -> tuple[int, float]:
+        """How many calls are timed together, and the microseconds of one; `seconds` are of this rank's calls so far."""
+        group, barrier = self._comm.group, self._comm.barrier_call()
+
+        def timed(calls: int) -> float:
+            return group.time(call, barrier, inputs, outputs, calls) / calls
+
+        return estimated(timed, seconds, lambda times: float(self._slowest(np.array(times)).min() * 1e6))
 
     def _sample(
         self,
-        shape: Shape,
+        cell: tuple[Shape, Config, Placing],
         call: _native.Call,
         exact: Inputs | DataInputs,
-        take: Take,
         kind: SampleKind,
         batch: int,
         calls: int,
@@ -168,10 +201,11 @@ class Worker:
         check_before: bool,
     ) -> dict[str, Json]:
         group, barrier = self._comm.group, self._comm.barrier_call()
+        shape, _, placing = cell
         per_call = max(1, shape.message_bytes(self._comm.n_ranks))
         fresh = kind is SampleKind.FRESH
         rotation = max(1, min(calls, _MOST_BUFFERS, _ROTATION_BYTES // per_call)) if fresh else 1
-        inputs, outputs = take(shape, call, rotation)
+        inputs, outputs = self._take[placing.memory](shape, call, rotation)
         if check_before:
             exact.rewrite(inputs, outputs, batch + 1)
             group.time(call, barrier, inputs, outputs, rotation)
@@ -180,21 +214,18 @@ class Worker:
                 return wrong
         exact.rewrite(inputs, outputs, batch)
         if calls > 1:
-            seconds = np.array([group.time(call, barrier, inputs, outputs, calls) / calls])
+            times = [group.time(call, barrier, inputs, outputs, calls) / calls]
         else:
             # Timed one by one, each after an untimed rewrite of the input; so many that one odd call does not decide.
-            once = group.time(call, barrier, inputs, outputs, 1)
-            times = [once]
-            wanted = float(self._slowest(np.array([_SINGLE_CALLS_US / max(once * 1e6, 1.0)]))[0])
-            for _ in range(min(_MOST_SINGLE_CALLS, int(wanted) + 1) - 1):
+            times = [group.time(call, barrier, inputs, outputs, 1)]
+            for _ in range(self._singles[shape, placing] - 1):
                 if fresh:
                     exact.rewrite(inputs, outputs, batch)
                 times.append(group.time(call, barrier, inputs, outputs, 1))
-            seconds = np.array(times)
         wrong = self._first_wrong(exact, outputs[: min(calls, rotation)], batch)
         if wrong is not None:
             return wrong
-        return {"time_us": float(self._slowest(seconds).mean() * 1e6), "calls": calls}
+        return {"time_us": undisturbed_mean(self._slowest(np.array(times)).tolist()) * 1e6, "calls": calls}
 
     def _slowest(
         self, values: np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -229,35 +260,6 @@ class Worker:
         """[latency_us, bandwidth_gb_per_s] of messages between two ranks, on the first of them; None on the others."""
         self._comm.barrier()
         return figures_of(self._comm, a, b) if self._comm.rank in (a, b) else None
-
-
-def _shape(request: dict[str, Json]) -> Shape:
-    return Shape(
-        Collective(request["collective"]),
-        DType(request["dtype"]),
-        ReduceOp(request["op"]),
-        0,
-        int(str(request["count"])),
-    )
-
-
-def _configs(request: dict[str, Json]) -> list[Config]:
-    listed = request["configs"]
-    assert isinstance(listed, list)
-    configs = []
-    for fields in listed:
-        assert isinstance(fields, dict)
-        knobs = fields["knobs"]
-        assert isinstance(knobs, dict)
-        configs.append(
-            Config(
-                algorithm=str(fields["algorithm"]),
-                segment_bytes=None if fields["segment_bytes"] is None else int(str(fields["segment_bytes"])),
-                codec=str(fields["codec"]),
-                knobs=tuple(sorted((str(k), v) for k, v in knobs.items() if isinstance(v, int | str))),
-            )
-        )
-    return configs
 
 
 def _no_selector(*_: object) -> Config:

@@ -26,7 +26,7 @@ from .paired import (
 )
 from .racing import EFFORTS, EXHAUSTIVE, NORMAL, QUICK, THOROUGH, Effort, Race, leader, race_of, scores, survivors
 from .sequential import Standing, last_look, look_with, rounds_at, sequential_ratio, standing
-from .timing import Backend, Failure, Outcome, Timing, batch_calls
+from .timing import Backend, Failure, Outcome, Timing, batch_calls, single_calls, undisturbed_mean
 
 __all__ = [
     "ALPHA",
@@ -61,6 +61,8 @@ __all__ = [
     "rounds_at",
     "scores",
     "sequential_ratio",
+    "single_calls",
     "standing",
     "survivors",
+    "undisturbed_mean",
 ]
