@@ -1,7 +1,7 @@
 """How long a config's calls take, from its first ones: by that its samples are batches, or calls timed one by one.
 
-In:  what makes and times calls, and how ranks agree. Out: the calls of a batch and the microseconds of one, alike on all
-ranks. May not touch: buffers, checks.
+In:  what makes and times calls, and how ranks agree. Out: the calls of a batch and the microseconds of one, alike on
+all ranks. May not touch: buffers, checks.
 """
 
 from __future__ import annotations

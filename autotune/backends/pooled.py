@@ -96,6 +96,10 @@ class PooledBackend(ABC):
             self._pool, self._placement = self.start(placement), placement
         return self._pool
 
+    def restart(self) -> None:
+        """See `measure.Backend`: the next round starts ranks."""
+        self.close()
+
     def close(self) -> None:
         """End the ranks."""
         if self._pool is not None:

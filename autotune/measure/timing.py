@@ -108,6 +108,10 @@ class Backend(Protocol):
         """
         ...
 
+    def restart(self) -> None:
+        """Have all that is measured from now on measured by ranks that are started anew."""
+        ...
+
     def close(self) -> None:
         """Give back ranks and memory; allowed twice."""
         ...

@@ -41,8 +41,8 @@ from .recording import HALVES, RECORDINGS, Recording, load, save
 from .sweeps import Sweep, read_list
 
 ROUNDS = 34
-"""Of a half: nine to race and 25 to confirm, as many as `NORMAL` takes; or 17 to choose the oracle and 17 to compare with
-it."""
+"""Of a half: nine to race and 25 to confirm, as many as `NORMAL` takes; or 17 to choose the oracle and 17 to compare
+with it."""
 _WITHIN_S = 900.0
 _PROGRAM = (sys.executable, str(Path(__file__).parents[1]), "search")
 """This command, for the processes on other hosts."""
