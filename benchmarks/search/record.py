@@ -4,7 +4,7 @@ In:  the lists in ``configs/``. Out: files in ``recordings/``. Each sample is as
 costs is known: the wall time from asking to the answer, with writing and checking the buffers.
 
 Rounds are outermost: each visits all cells of the sweep in an order of its own, and all configs of a cell one after the
-other, in another order each time. Two times 34 rounds are taken: round r belongs to half r mod 2, so that slow phases
+other, in another order each time. Two times 24 rounds are taken: round r belongs to half r mod 2, so that slow phases
 of the host fall on both alike.
 
 A sweep of several hosts is recorded by rank 0 of a job in network namespaces (benchmarks/hosts), with the launcher's
@@ -40,9 +40,8 @@ from autotune.types import SampleKind
 from .recording import HALVES, RECORDINGS, Recording, load, save
 from .sweeps import Sweep, read_list
 
-ROUNDS = 34
-"""Of a half: nine to race and 25 to confirm, as many as `NORMAL` takes; or 17 to choose the oracle and 17 to compare
-with it."""
+ROUNDS = 24
+"""Of a half: nine to race and 15 to confirm; or twelve to choose the oracle and twelve to compare with it."""
 _WITHIN_S = 900.0
 _PROGRAM = (sys.executable, str(Path(__file__).parents[1]), "search")
 """This command, for the processes on other hosts."""
