@@ -10,10 +10,11 @@ did it; work that may not be done twice looks first.
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, orm
@@ -53,7 +54,8 @@ class Transactions:
         Raises:
             StoreError: the database refuses, or is out of reach for longer than ``wait_s``.
         """
-        return self._run(self._reading, work)
+        with _no_pause():
+            return self._run(self._reading, work)
 
     def write(self, work: Callable[[orm.Session], Result]) -> Result:
         """Do work that changes the store, as a whole or not at all.
@@ -104,3 +106,20 @@ class Transactions:
                         raise
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+@contextmanager
+def _no_pause() -> Iterator[None]:
+    """Let Python's collector of cycles wait until an answer is there.
+
+    Rows are many small tuples, of which none is in a cycle. They set off searches through all that the process holds,
+    SQLAlchemy included, which take several times as long as the answer. What is due is done afterwards.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

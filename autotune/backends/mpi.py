@@ -27,7 +27,7 @@ from .mpi_ranks import RankSet, RanksFailed
 from .mpi_sampling import Outcome, Plan, Sampler
 from .pooled import PooledBackend
 from .rank_process import Json, PoolFailed
-from .requests import config_of
+from .round_request import config_of
 
 _STATES = {"wrong": TrialState.WRONG_RESULT, "refused": TrialState.INVALID, "absent": TrialState.INVALID}
 _RINGS = ("ring", "MPIR_Allreduce_intra_ring", "MPIR_Allgather_intra_ring")

@@ -5,8 +5,8 @@ In:  a set of ranks, a cell, a config. Out: `Timing`s, or NoTimes.
 May not touch: how the ranks do it.
 
 A call of about 20 us or more is timed alone, after a barrier and a rewrite of the input that are not timed, up to 8
-times or 1 ms; the sample is the mean. Shorter calls are timed as a batch of at least 200 us, back to back, over a
-rotation of buffers that were rewritten before the batch. Each timing counts with its slowest rank.
+times or 1 ms; the sample is their `undisturbed_mean`. Shorter calls are timed as a batch of at least 200 us, back to
+back, over a rotation of buffers that were rewritten before the batch. Each timing counts with its slowest rank.
 What is compared is timed in the same way, as the default's time says: a call alone and one of a batch do not compare.
 """
 
@@ -16,16 +16,14 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ..measure import Timing, batch_calls
-from ..measure.timing import BATCH_US
+from ..measure import Timing, batch_calls, single_calls, undisturbed_mean
+from ..measure.timing import BATCH_US, SAMPLE_US
 from ..types import Collective, SampleKind
 from .mpi_protocol import NoTimes, Request, Times, parse_answer, slowest
 from .mpi_ranks import RankSet
 
 MOST_BUFFERS = 8
 ROTATION_BYTES = 256 << 10
-MOST_SINGLE_CALLS = 8
-SINGLE_CALLS_US = 1000.0
 KEEP_BYTES = 64 << 20
 """Buffers above this are given back after a sample: 8 ranks of 7 libraries would not fit beside each other."""
 LARGE_BYTES = 8 << 20
@@ -95,7 +93,7 @@ class Sampler:
             times = self._ask(cell, config, plan, batch)
             if isinstance(times, NoTimes):
                 return times
-            return Timing(time_us=max(sum(times) / len(times) / plan.calls, 1e-4), batch_calls=plan.calls)
+            return Timing(time_us=max(undisturbed_mean(times) / plan.calls, 1e-4), batch_calls=plan.calls)
         finally:
             self.busy_cpu_s += self.ranks.cpu_seconds() - before_s
 
@@ -171,8 +169,7 @@ def plan_of(estimate_us: float, cell: Cell) -> Plan:
     """How a cell is sampled whose calls take about `estimate_us`."""
     calls = batch_calls(estimate_us)
     if calls == 1:
-        repeats = min(MOST_SINGLE_CALLS, int(SINGLE_CALLS_US / max(estimate_us, 1.0)) + 1)
-        return Plan(calls=1, repeats=repeats, buffers=1)
+        return Plan(calls=1, repeats=single_calls(estimate_us, SAMPLE_US), buffers=1)
     fresh = cell.kind is SampleKind.FRESH
     buffers = max(1, min(calls, MOST_BUFFERS, ROTATION_BYTES // cell.message_bytes)) if fresh else 1
     return Plan(calls=calls, repeats=1, buffers=buffers)

@@ -13,7 +13,7 @@ from ..measure import Failure, Outcome, Timing
 from ..types import Config, Fidelity, Problem, ReduceOp, SampleKind, TrialState, WrongElement
 from .launch import Ranks
 from .rank_process import Json, PoolFailed
-from .requests import fields_of
+from .round_request import fields_of
 
 WATCHDOG_S = 60.0  # a round of the largest messages takes a few seconds; its first touch of pages more
 _OPS = {"sum": ReduceOp.SUM, "minmax": ReduceOp.MAX, "prod": ReduceOp.PROD}
@@ -88,6 +88,10 @@ class PooledBackend(ABC):
         if self._pool is None:
             self._pool, self._placement = self.start(placement), placement
         return self._pool
+
+    def restart(self) -> None:
+        """See `measure.Backend`: the next round starts ranks."""
+        self.close()
 
     def close(self) -> None:
         """End the ranks."""

@@ -1,15 +1,17 @@
 """The second check of a config: random values, where patterns of whole numbers would not show a rounding that differs.
 
-In:  a communicator, a call's shape, a config. Out: None, or what is wrong, the same words on every rank.
+In:  a communicator, a call's shape, what makes the call. Out: None, or what is wrong, the same words on every rank.
 May not touch: clocks. Inputs are seeded by rank, so that every rank knows all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels import Communicator, Shape, _native
+from ..kernels import Communicator, Shape
 from ..types import Collective, Config, DType, ReduceOp
 
 # Unit roundoff of the format that values are rounded to between hops (IEEE 754-2019, table 3.1; bfloat16: 8 bits).
@@ -29,11 +31,12 @@ class RandomCheck:
         self._exact: NDArray[np.float64] = np.empty(0)
         self._scale = 0.0
 
-    def wrong(self, shape: Shape, call: _native.Call, source: memoryview, target: memoryview) -> str | None:
+    def wrong(self, shape: Shape, run: Callable[[], object], source: memoryview, target: memoryview) -> str | None:
         """Run once on random input: identical bytes on all ranks, and a sum within rounding of the float64 sum.
 
         Args:
-            source, target: buffers of the call, which are overwritten.
+            run: makes the call once.
+            source, target: its buffers, which are overwritten.
         """
         if shape.collective is not Collective.ALL_REDUCE or shape.dtype not in _ROUNDOFF:
             return None  # what only moves is checked by the pattern; a scattered sum has no twin to differ from
@@ -41,7 +44,7 @@ class RandomCheck:
             return None
         self._prepare(shape)
         np.frombuffer(source, self._mine.dtype)[:] = self._mine
-        self._comm.group.run(call, source, target)
+        run()
         out = np.frombuffer(target, self._mine.dtype)
         comm = self._comm
         mine = np.zeros(2)

@@ -105,6 +105,7 @@ class SimulatedBackend:
         self._default = default
         self.elapsed_s = 0.0
         self.n_samples = 0
+        self.n_restarts = 0
 
     def candidates(self, problem: Problem) -> tuple[Config, ...]:
         model = self._machine.model(problem.key.n_ranks)
@@ -127,6 +128,9 @@ class SimulatedBackend:
         phase = random.Random(f"{self._seed} {problem} {kind} {batch}")
         speed = 3.0 if phase.random() < self._machine.slow_phase_rate else 1.0
         return [self._sample(problem, config, kind, batch, speed) for config in configs]
+
+    def restart(self) -> None:
+        self.n_restarts += 1
 
     def close(self) -> None:
         return

@@ -37,9 +37,11 @@ from ..kernels.portable import PortableCommunicator
 from ..kernels.portable_clock import Clock
 from ..kernels.portable_tensors import lengths
 from ..kernels.symmetric import Placing
+from ..measure.timing import COSTLY_SAMPLE_US
 from ..portfolio.torch_groups import library_call
 from ..table import LIBRARY
 from ..types import Collective, Config, Layout, Memory, ReduceOp
+from .agreed import slowest
 from .rank_process import Json
 from .torch_agreement import Agreement, Buffer, SharedMemory
 from .torch_device import device_of
@@ -175,7 +177,7 @@ class TorchWorker(Worker):
     def __init__(self, native: Communicator | Agreement, timeout_s: float) -> None:
         self._ranks = TorchRanks(SharedMemory(native) if isinstance(native, Communicator) else native, timeout_s)
         # The class asks of its communicator no more than TorchRanks has; the native types are nominal.
-        super().__init__(cast(Communicator, self._ranks))
+        super().__init__(cast(Communicator, self._ranks), sample_us=COSTLY_SAMPLE_US)
 
     def answer(self, request: dict[str, Json]) -> dict[str, Json]:
         """Do what a request says."""
@@ -193,17 +195,19 @@ class TorchWorker(Worker):
         found = measured(first, b if first else a, str(group.device))
         return list(found) if first else None
 
-    def _agreed_calls(self, call: _native.Call, inputs: Buffers, outputs: Buffers, like: int | None) -> int:
+    def _agreed_calls(
+        self, call: _native.Call, inputs: Buffers, outputs: Buffers, seconds: Sequence[float]
+    ) -> tuple[int, float]:
         group = self._ranks.group
         if group.device.type == "cpu":
-            return super()._agreed_calls(call, inputs, outputs, like)
+            return super()._agreed_calls(call, inputs, outputs, seconds)
         asked = cast(TorchCall, call)
         for _ in range(2):  # connections, and whatever the device compiles
             group.run(asked, inputs[0], outputs[0])
-        seconds = group.time(asked, None, inputs, outputs, _ESTIMATE_CALLS)
-        estimate_us = float(self._slowest(np.array([seconds / _ESTIMATE_CALLS * 1e6]))[0])
+        together = group.time(asked, None, inputs, outputs, _ESTIMATE_CALLS)
+        estimate_us = float(slowest(self._comm, np.array([together / _ESTIMATE_CALLS * 1e6]))[0])
         room = _DEVICE_BYTES // (asked.shape.message_bytes(self._ranks.n_ranks) or 1)
-        return max(1, min(math.ceil(group.clock.least_s * 1e6 / estimate_us), room))
+        return max(1, min(math.ceil(group.clock.least_s * 1e6 / estimate_us), room)), estimate_us
 
 
 def _layout(store: dist.Store, rank: int, n_ranks: int) -> Layout | None:

@@ -9,6 +9,7 @@ calls make a batch, whether an answer was right) is agreed by a collective, neve
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -20,27 +21,25 @@ import numpy as np
 from ..errors import AutotuneError, UsageError
 from ..kernels import Communicator, Shape, _native
 from ..kernels.symmetric import Placing
-from ..measure import batch_calls
-from ..measure.timing import BATCH_US
+from ..measure import single_calls, undisturbed_mean
+from ..measure.timing import BATCH_US, SAMPLE_US
 from ..runtime.network_facts import pair_transports
 from ..topology.memory_left import memory_left
-from ..types import Config, Fidelity, Memory, ReduceOp, SampleKind, TrialState
+from ..types import Config, Fidelity, Memory, SampleKind, TrialState
+from .agreed import first_wrong, slowest
 from .buffers import PrivateBuffers, SymmetricBuffers, Take
 from .data_inputs import DataInputs
+from .estimate import estimated
 from .inputs import Inputs
 from .native_pairs import figures_of, pairs_asked, pingpong_us
 from .random_check import RandomCheck
 from .rank_process import Json
-from .requests import config_of, configs_of, shape_of
+from .round_request import config_of, configs_of, shape_of
 
+_LONGEST_BATCH_US = 5 * BATCH_US  # a batch is shorter than the default's where it would take longer than this
 _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so that it does not stay on one
 _MOST_BUFFERS = 8
-_MOST_SINGLE_CALLS = 8
-_SINGLE_CALLS_US = 1000.0  # calls that are timed one by one are repeated up to this, and their mean is the sample
-_SURELY_SINGLE_US = 2000.0  # for the least of a rank's first three calls: more than scheduling can add to all of them
 _PLACING = {Memory.PRIVATE: Placing.PRIVATE, Memory.SYMMETRIC: Placing.SYMMETRIC}  # trials are out of place
-_AGREE = Config(algorithm="flat", segment_bytes=65536)
-_GATHER = Config(algorithm="direct", segment_bytes=65536)
 
 
 class Worker:
@@ -48,16 +47,18 @@ class Worker:
 
     Args:
         comm: the group; its selector is never asked, since every call brings its config.
+        sample_us: what the calls of a sample take together, where they are timed one by one.
     """
 
-    def __init__(self, comm: Communicator) -> None:
+    def __init__(self, comm: Communicator, *, sample_us: float = SAMPLE_US) -> None:
         self._comm = comm
+        self._sample_us = sample_us
         self._take: dict[Memory, Take] = {
             Memory.PRIVATE: PrivateBuffers().take,
             Memory.SYMMETRIC: SymmetricBuffers(comm).take,
         }
         self._seen: dict[tuple[Shape, Config, Placing], int] = {}
-        self._like: dict[tuple[Shape, Placing], int | None] = {}
+        self._ways: dict[tuple[Shape, Placing], tuple[int, float]] = {}
         self._random = RandomCheck(comm)
         self._data: tuple[Shape, str, DataInputs] | None = None  # of the last cell with an error budget
         self._fidelity: dict[tuple[Shape, Config, Placing], Fidelity] = {}
@@ -86,25 +87,22 @@ class Worker:
             call = self._comm.prepare(shape, config, placing)
         except UsageError as err:  # on every rank alike, before anything was sent
             return {"state": TrialState.INVALID.value, "message": err.message, "wrong": None}
-        take = self._take[placing.memory]
         cell = (shape, config, placing)
         first_time = cell not in self._seen
         given = self._given(shape, request)
         inputs = given or Inputs(shape, self._comm.rank, self._comm.n_ranks)
         if given is not None and not given.known(config):
-            failed = self._judge(cell, call, given, float(str(request["max_error"])), *take(shape, call, 1))
+            buffers = self._take[placing.memory](shape, call, 1)
+            failed = self._judge(cell, call, given, float(str(request["max_error"])), *buffers)
             if failed is not None:
                 return failed
         if first_time:
-            (source,), (target,) = take(shape, call, 1)
-            wrong = self._random.wrong(shape, call, source, target) if config.codec == "none" else None
-            if wrong is not None:
-                return {"state": TrialState.WRONG_RESULT.value, "message": wrong, "wrong": None}
-            # Agreed once: an estimate that changed between rounds would compare batches of different lengths.
-            like = self._calls_of_default(request, shape, placing)
-            self._seen[cell] = self._agreed_calls(call, *take(shape, call, 1), like)
+            failed = self._first_calls(cell, call, inputs, batch, config_of(request["default"]))
+            if failed is not None:
+                return failed
         calls = self._seen[cell]
-        answer = self._sample(shape, call, inputs, take, kind, batch, calls, check_before=first_time)
+        check_before = first_time and calls > 1  # a single call's buffers have been checked
+        answer = self._sample(cell, call, inputs, kind, batch, calls, check_before=check_before)
         if "time_us" in answer and cell in self._fidelity:
             answer |= {"error": self._fidelity[cell].error, "density": self._fidelity[cell].density}
         return answer
@@ -142,113 +140,124 @@ class Worker:
         self._fidelity[cell] = found
         return None
 
-    def _calls_of_default(self, request: dict[str, Json], shape: Shape, placing: Placing) -> int | None:
-        """How many calls a sample of the cell's default has; None where it does not run here."""
-        if (shape, placing) not in self._like:
-            try:
-                call = self._comm.prepare(shape, config_of(request["default"]), placing)
-            except UsageError:  # on every rank alike
-                self._like[shape, placing] = None
-            else:
-                take = self._take[placing.memory]
-                self._like[shape, placing] = self._agreed_calls(call, *take(shape, call, 1), None)
-        return self._like[shape, placing]
+    def _first_calls(
+        self,
+        cell: tuple[Shape, Config, Placing],
+        call: _native.Call,
+        exact: Inputs | DataInputs,
+        batch: int,
+        default: Config,
+    ) -> dict[str, Json] | None:
+        """A config's first calls: what is wrong with it; else how many calls its samples hold is agreed, once.
+
+        An estimate that changed between rounds would compare samples of different lengths. The calls that check are
+        timed as well, since each of them may be most of what a config costs that is soon dropped.
+        """
+        shape, config, placing = cell
+        buffers = self._take[placing.memory](shape, call, 1)
+        (source,), (target,) = buffers
+        seconds: list[float] = []
+
+        def run() -> None:
+            seconds.append(self._timed(call, *buffers, 1))
+
+        wrong = self._random.wrong(shape, run, source, target) if config.codec == "none" else None
+        if wrong is not None:
+            return {"state": TrialState.WRONG_RESULT.value, "message": wrong, "wrong": None}
+        exact.rewrite(*buffers, batch + 1)
+        run()
+        failed = self._first_wrong(exact, buffers[1], batch + 1)
+        if failed is not None:
+            return failed
+        calls, _ = self._way(cell, call, buffers, seconds, default)
+        if calls > 1 and config != default:
+            us = slowest(self._comm, np.array([self._timed(call, *buffers, 4)]))[0] * 1e6
+            calls = max(2, min(calls, int(_LONGEST_BATCH_US / us)))
+        self._seen[cell] = calls
+        return None
+
+    def _way(
+        self,
+        cell: tuple[Shape, Config, Placing],
+        call: _native.Call,
+        buffers: tuple[Sequence[memoryview], Sequence[memoryview]],
+        seconds: Sequence[float],
+        default: Config,
+    ) -> tuple[int, float]:
+        """How all configs of a problem are timed, agreed once: as its default's time says.
+
+        A call alone and one of a batch do not compare: in a batch the next call begins while the last one ends.
+        """
+        shape, config, placing = cell
+        if (shape, placing) not in self._ways:
+            if config != default:
+                with contextlib.suppress(UsageError):  # on every rank alike: what runs first decides
+                    call = self._comm.prepare(shape, default, placing)
+                    buffers, seconds = self._take[placing.memory](shape, call, 1), ()
+            self._ways[shape, placing] = self._agreed_calls(call, *buffers, seconds)
+        return self._ways[shape, placing]
 
     def _agreed_calls(
-        self, call: _native.Call, inputs: Sequence[memoryview], outputs: Sequence[memoryview], like: int | None
-    ) -> int:
-        """How many calls a sample has: as an estimate says, or so many as what it is compared with, `like`, has.
+        self,
+        call: _native.Call,
+        inputs: Sequence[memoryview],
+        outputs: Sequence[memoryview],
+        seconds: Sequence[float],
+    ) -> tuple[int, float]:
+        """How many calls are timed together, and the microseconds of one; `seconds` are of this rank's calls so far."""
+        return estimated(
+            lambda calls: self._timed(call, inputs, outputs, calls),
+            seconds,
+            lambda times: float(slowest(self._comm, np.array(times)).min() * 1e6),
+        )
 
-        A call alone and one of a batch do not compare: in a batch the next call begins while the last one ends. A
-        batch is shorter than the default's only where it would take five times as long as a batch need take.
-        """
-        if like == 1:
-            return 1
-        barrier = self._comm.barrier_call()
-        group = self._comm.group
-
-        def estimate_us(calls: int) -> float:
-            """The least of three: one that was disturbed would put short calls among those timed one by one."""
-            times = np.array([group.time(call, barrier, inputs, outputs, calls) / calls for _ in range(3)])
-            return float(self._slowest(times).min() * 1e6)
-
-        # First touch of pages and of both outbox halves; a call that is slow all the same is timed alone in any case.
-        if estimate_us(1) >= _SURELY_SINGLE_US and like is None:
-            return 1
-        estimate = estimate_us(4)
-        if like is not None:
-            return max(2, min(like, int(5 * BATCH_US / estimate)))
-        return batch_calls(estimate_us(32) if estimate < BATCH_US / 4 else estimate)
+    def _timed(
+        self, call: _native.Call, inputs: Sequence[memoryview], outputs: Sequence[memoryview], calls: int
+    ) -> float:
+        """Seconds of one of so many calls back to back, on this rank."""
+        return self._comm.group.time(call, self._comm.barrier_call(), inputs, outputs, calls) / calls
 
     def _sample(
         self,
-        shape: Shape,
+        cell: tuple[Shape, Config, Placing],
         call: _native.Call,
         exact: Inputs | DataInputs,
-        take: Take,
         kind: SampleKind,
         batch: int,
         calls: int,
         *,
         check_before: bool,
     ) -> dict[str, Json]:
-        group, barrier = self._comm.group, self._comm.barrier_call()
+        shape, _, placing = cell
         per_call = max(1, shape.message_bytes(self._comm.n_ranks))
         fresh = kind is SampleKind.FRESH
         rotation = max(1, min(calls, _MOST_BUFFERS, _ROTATION_BYTES // per_call)) if fresh else 1
-        inputs, outputs = take(shape, call, rotation)
+        inputs, outputs = self._take[placing.memory](shape, call, rotation)
         if check_before:
             exact.rewrite(inputs, outputs, batch + 1)
-            group.time(call, barrier, inputs, outputs, rotation)
+            self._timed(call, inputs, outputs, rotation)
             wrong = self._first_wrong(exact, outputs, batch + 1)
             if wrong is not None:
                 return wrong
         exact.rewrite(inputs, outputs, batch)
         if calls > 1:
-            seconds = np.array([group.time(call, barrier, inputs, outputs, calls) / calls])
+            times = [self._timed(call, inputs, outputs, calls)]
         else:
             # Timed one by one, each after an untimed rewrite of the input; so many that one odd call does not decide.
-            once = group.time(call, barrier, inputs, outputs, 1)
-            times = [once]
-            wanted = float(self._slowest(np.array([_SINGLE_CALLS_US / max(once * 1e6, 1.0)]))[0])
-            for _ in range(min(_MOST_SINGLE_CALLS, int(wanted) + 1) - 1):
+            times = [self._timed(call, inputs, outputs, 1)]
+            for _ in range(single_calls(self._ways[shape, placing][1], self._sample_us) - 1):
                 if fresh:
                     exact.rewrite(inputs, outputs, batch)
-                times.append(group.time(call, barrier, inputs, outputs, 1))
-            seconds = np.array(times)
+                times.append(self._timed(call, inputs, outputs, 1))
         wrong = self._first_wrong(exact, outputs[: min(calls, rotation)], batch)
         if wrong is not None:
             return wrong
-        return {"time_us": float(self._slowest(seconds).mean() * 1e6), "calls": calls}
-
-    def _slowest(
-        self, values: np.ndarray[tuple[int], np.dtype[np.float64]]
-    ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """The largest of all ranks' values, one by one; agreed, so that all ranks go on alike."""
-        self._comm.all_reduce(values, ReduceOp.MAX, config=_AGREE)
-        return values
+        return {"time_us": undisturbed_mean(slowest(self._comm, np.array(times)).tolist()) * 1e6, "calls": calls}
 
     def _first_wrong(
         self, inputs: Inputs | DataInputs, outputs: Sequence[memoryview], batch: int
     ) -> dict[str, Json] | None:
-        """The first wrong element of any rank, as every rank reports it; None if all are right."""
-        mine = inputs.first_wrong(outputs, batch)
-        everyone = np.zeros((self._comm.n_ranks, 4))
-        report = np.array([0.0, 0, 0, 0] if mine is None else [1.0, *mine])
-        self._comm.all_gather(report, everyone, config=_GATHER)
-        bad = np.flatnonzero(everyone[:, 0])
-        if not bad.size:
-            return None
-        rank = int(bad[0])
-        _, index, got, expected = everyone[rank]
-        if isinstance(inputs, DataInputs):
-            message = f"rank {rank} has other bytes than in the first run, within 4 KiB from element {int(index)} on"
-            return {"state": TrialState.WRONG_RESULT.value, "message": message, "wrong": None}
-        return {
-            "state": TrialState.WRONG_RESULT.value,
-            "message": f"rank {rank} has {got:g} at element {int(index)}, expected {expected:g}",
-            "wrong": {"rank": rank, "index": int(index), "got": f"{got:g}", "expected": f"{expected:g}"},
-        }
+        return first_wrong(self._comm, inputs, outputs, batch)
 
     def _figures(self, a: int, b: int) -> Json:
         """[latency_us, bandwidth_gb_per_s] of messages between two ranks, on the first of them; None on the others."""

@@ -17,6 +17,7 @@ from ..measure import (
     Comparison,
     Interval,
     Standing,
+    holds_again,
     leader,
     median_interval,
     paired_ratio,
@@ -91,6 +92,7 @@ def judge(trials: Iterable[Trial], *, default: Config, reference: Config | None)
     found = {config: sequential_ratio(confirm[default], confirm[config]) for config in order}
     gains = {config: gain for config, gain in found.items() if gain is not None}
     proved = [c for c in itertools.takewhile(lambda c: standing(gains[c]) is Standing.FASTER, gains)]
+    proved = [c for c in proved if holds_again(confirm[default], confirm[c])]
     first = next(iter(gains), None)
     still_open = first if first is not None and standing(gains[first]) is Standing.OPEN else None
     config = max(proved, key=lambda c: gains[c].median) if proved else default

@@ -16,6 +16,7 @@ from dataclasses import replace
 from ..backends.worker import Worker, serve
 from ..errors import AutotuneError
 from ..kernels import Communicator, _native
+from ..measure.timing import COSTLY_SAMPLE_US
 from ..runtime.hosts import join_hosts
 from ..settings import read
 from ..table import shipped_table
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str]) -> None:
     with socket.socket(fileno=int(arguments[0])) as link, link.makefile("rb") as requests:
         first = requests.readline()
         with _joined(setup, secret=json.loads(first)["secret"]) as comm:
-            worker = Worker(comm)
+            worker = Worker(comm, sample_us=COSTLY_SAMPLE_US)
             serve(worker, link, [first])
             serve(worker, link, requests)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from .bandwidth import algbw_gb_per_s, busbw_factor, busbw_gb_per_s
 from .exact import exact_modulus
 from .paired import (
+    AGAIN_FROM,
     ALPHA,
     MIN_GAIN,
     MIN_ROUNDS,
@@ -25,10 +26,11 @@ from .paired import (
     paired_ratio,
 )
 from .racing import EFFORTS, EXHAUSTIVE, NORMAL, QUICK, THOROUGH, Effort, Race, leader, race_of, scores, survivors
-from .sequential import Standing, last_look, look_with, rounds_at, sequential_ratio, standing
-from .timing import Backend, Failure, Outcome, Timing, batch_calls
+from .sequential import Standing, holds_again, last_look, look_with, rounds_at, sequential_ratio, standing
+from .timing import Backend, Failure, Outcome, Timing, batch_calls, single_calls, undisturbed_mean
 
 __all__ = [
+    "AGAIN_FROM",
     "ALPHA",
     "EFFORTS",
     "EXHAUSTIVE",
@@ -52,6 +54,7 @@ __all__ = [
     "busbw_factor",
     "busbw_gb_per_s",
     "exact_modulus",
+    "holds_again",
     "last_look",
     "leader",
     "look_with",
@@ -61,6 +64,8 @@ __all__ = [
     "rounds_at",
     "scores",
     "sequential_ratio",
+    "single_calls",
     "standing",
     "survivors",
+    "undisturbed_mean",
 ]

@@ -25,9 +25,10 @@ import math
 from collections.abc import Iterable
 
 from ..types import Phase, Sample, SampleKind
-from .paired import ALPHA, CONFIDENCE, MIN_GAIN, MIN_ROUNDS, Comparison, paired_ratio
+from .paired import AGAIN_FROM, ALPHA, CONFIDENCE, MIN_GAIN, MIN_ROUNDS, Comparison, paired_ratio
 
 _GROWTH = (5, 3)  # 5/3, in whole numbers
+_AGAIN_ROUNDS = 3
 _MIXTURE = 2.0  # the bound is tightest after about so many rounds
 
 
@@ -96,6 +97,16 @@ def standing(gain: Comparison) -> Standing:
     if gain.high is not None and gain.high < MIN_GAIN:
         return Standing.NOT_FASTER
     return Standing.OPEN
+
+
+def holds_again(baseline: Iterable[Sample], candidate: Iterable[Sample]) -> bool:
+    """Whether a candidate was no slower once the ranks had been started anew; True where fewer than three rounds tell.
+
+    By the median alone: these few rounds prove nothing, but a state of the first start that made the gain shows.
+    """
+    before, after = ([s for s in samples if s.round >= AGAIN_FROM] for samples in (baseline, candidate))
+    common = {(s.kind, s.phase, s.round) for s in before} & {(s.kind, s.phase, s.round) for s in after}
+    return len(common) < _AGAIN_ROUNDS or paired_ratio(before, after).median >= 1.0
 
 
 def bound(n_rounds: int, scale: float, alpha: float) -> float:

@@ -16,6 +16,12 @@ from ..types import Config, Fidelity, Problem, SampleKind, TrialState, WrongElem
 
 SINGLE_CALL_US = 20.0
 BATCH_US = 200.0
+SAMPLE_US = 1000.0
+"""What the calls of a sample take together at least, where they are timed one by one and asking for one is cheap."""
+COSTLY_SAMPLE_US = 10_000.0
+"""The same where a sample costs 4 to 9 ms besides its calls (several hosts, torch): shorter calls would save little of
+that, and a call's own noise, which falls as samples grow, is most of theirs (docs/search.md)."""
+MOST_CALLS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +69,11 @@ class Backend(Protocol):
     """Something that runs collectives and says how long they took.
 
     A sample is one number: the time of one call, out of place, on the slowest rank. Where the default takes 20 us or
-    more, calls are timed alone, each after a rewrite of the inputs and a barrier that are not timed. Where it takes
-    less, they run back to back in a batch whose length `batch_calls` gives and every rank agrees on, over buffers
-    rewritten before the batch. A problem's configs are all timed in the one way: the two do not compare. A FRESH sample
-    reads inputs that its rank wrote just before; a STEADY one uses the same buffers again and again.
+    more, calls are timed alone, each after a rewrite of the inputs and a barrier that are not timed; a sample holds
+    `single_calls` of them, and is their `undisturbed_mean`. Where it takes less, they run back to back in a batch whose
+    length `batch_calls` gives and every rank agrees on, over buffers rewritten before the batch. A problem's configs
+    are all timed in the one way: the two do not compare. A FRESH sample reads inputs that its rank wrote just before; a
+    STEADY one uses the same buffers again and again.
 
     Inputs are a function of (rank, batch) for which the right answer is exact (see `exact_modulus`). Outputs are
     poisoned before, and checked on the buffers that were timed, before and after timing.
@@ -102,6 +109,10 @@ class Backend(Protocol):
         """
         ...
 
+    def restart(self) -> None:
+        """Have all that is measured from now on measured by ranks that are started anew."""
+        ...
+
     def close(self) -> None:
         """Give back ranks and memory; allowed twice."""
         ...
@@ -113,3 +124,19 @@ def batch_calls(estimate_us: float) -> int:
     1 from 20 us up; below, as many as take 200 us together, so that the clock and the barrier do not show.
     """
     return 1 if estimate_us >= SINGLE_CALL_US else math.ceil(BATCH_US / max(estimate_us, BATCH_US / 100_000))
+
+
+def single_calls(estimate_us: float, sample_us: float) -> int:
+    """How many calls of about `estimate_us` microseconds, timed one by one, make a sample: at most eight."""
+    return min(MOST_CALLS, int(sample_us / max(estimate_us, 1.0)) + 1)
+
+
+def undisturbed_mean(times: Sequence[float]) -> float:
+    """The mean of a sample's calls without the slowest quarter, rounded up; of one or two, the mean of all.
+
+    One call that waited for a lost packet or for the scheduler takes up to a hundred times as long, and would be all
+    that the mean tells. How much is left out follows from the number of calls alone, so that samples which are compared
+    hold the same number.
+    """
+    kept = len(times) if len(times) < 3 else len(times) - -(-len(times) // 4)
+    return math.fsum(sorted(times)[:kept]) / kept

@@ -21,6 +21,7 @@ class Budget:
         cells: what is to be measured, in order.
         calls: of each cell in a step of the job; None where all count alike.
         reserve: the part that is kept for what comes after these cells.
+        last: the part that is kept until `begin_last`, besides.
     """
 
     def __init__(
@@ -31,10 +32,12 @@ class Budget:
         *,
         calls: Mapping[Problem, float] | None = None,
         reserve: float = 0.0,
+        last: float = 0.0,
     ) -> None:
         self._clock = clock
         self._start_s = clock()
-        self._end_s = None if seconds is None else self._start_s + seconds
+        self._last_s = 0.0 if seconds is None else last * seconds
+        self._end_s = None if seconds is None else self._start_s + seconds - self._last_s
         self._reserve_s = 0.0 if seconds is None else reserve * seconds
         self._weights = _weights(cells, calls)
         self._n_begun = 0
@@ -46,7 +49,7 @@ class Budget:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds of the run that are left; None without a budget."""
+        """Seconds of the run that may be used now; None without a budget."""
         return None if self._end_s is None else self._end_s - self._clock()
 
     @property
@@ -66,6 +69,13 @@ class Budget:
         """The cells are through: whoever measures on may use all that is left."""
         self._cell_end_s = self._end_s
         self._n_begun = len(self._weights)
+
+    def begin_last(self) -> None:
+        """Give out what was kept."""
+        if self._end_s is not None:
+            self._end_s += self._last_s
+            self._last_s = 0.0
+        self.begin_rest()
 
     def expected_left_s(self) -> float | None:
         """Seconds to the end at the pace so far, counting the cell at hand as untouched; None before it can be said."""

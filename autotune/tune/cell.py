@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from ..db import CellState
 from ..distil import Verdict, judge
-from ..measure import MIN_ROUNDS, Race, last_look, leader, look_with, race_of, rounds_at, survivors
+from ..measure import AGAIN_FROM, MIN_ROUNDS, Race, last_look, leader, look_with, race_of, rounds_at, survivors
 from ..types import Config, Phase, Problem, SampleKind, Trial
 from .proposer import Scope
 from .rounds import Bench, Rounds
@@ -72,10 +72,33 @@ class Cell:
         Raises:
             OutOfTime: before the look was reached; the rounds so far are stored, and count once it is.
         """
-        verdict, rounds = self.verdict, self._rounds
-        if verdict is None or verdict.challenger is None:
-            return
-        finalists: tuple[Config, ...] = (self._default, verdict.challenger)
+        verdict = self.verdict
+        if verdict is not None and verdict.challenger is not None:
+            self._to_next_look((self._default, verdict.challenger))
+
+    @property
+    def wants_again(self) -> bool:
+        """Whether it leaves the default by rounds of one start of the ranks alone."""
+        verdict = self.verdict
+        if verdict is None or verdict.is_default:
+            return False
+        samples = self._rounds.confirm_samples(verdict.config)
+        look = last_look(len(samples))
+        whole = look is not None and len(samples) == rounds_at(look)  # else it was interrupted
+        return not (whole and any(sample.round >= AGAIN_FROM for sample in samples))
+
+    def again(self) -> None:
+        """Confirm rounds up to the next look for the default and what beats it, once ranks have been started anew.
+
+        Raises:
+            OutOfTime: before the look was reached; the rounds so far are stored.
+        """
+        verdict = self.verdict
+        if verdict is not None and not verdict.is_default:
+            self._to_next_look((self._default, verdict.config, *(equal.config for equal in verdict.equals)))
+
+    def _to_next_look(self, finalists: tuple[Config, ...]) -> None:
+        rounds = self._rounds
         look = last_look(min(map(rounds.confirmed, finalists)))
         target = rounds_at(0 if look is None else look + 1)
         while len(finalists) > 1 and (done := min(map(rounds.confirmed, finalists))) < target:

@@ -8,17 +8,20 @@ Passes, each a function of what the store holds, so that a run that was killed g
     choose    settings that a job has only once, where the library has such (whole_job)
     planned   every problem, in order: race and confirm (cell)
     between   sizes that halve a crossover between neighbouring winners (sizes), until all are narrow
+    again     what leaves the default, by ranks that are started anew: not all states of a machine change between rounds
     open      more confirm rounds where the decision may cost most, look by look (measure.sequential)
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ..db import CellState, Session, TrialStore
 from ..distil import Verdict
-from ..measure import NORMAL, Backend, Effort
+from ..measure import AGAIN_FROM, NORMAL, Backend, Effort
 from ..types import Phase, Problem, Trial, TrialState
 from .budget import Budget
 from .cell import Cell
@@ -32,6 +35,8 @@ from .whole_job import SettingsOf, narrowed
 
 CONVERGED_ROUNDS = 116
 """Paired rounds after which a decision that is still open stays so: the difference is too small to matter."""
+AGAIN_SHARE = 0.08
+"""Of the budget, kept for the second start of the ranks."""
 _RESERVE = 0.25  # of the budget, for the sizes between the planned ones
 _OTHER_RANKS = 0.5  # starting other ranks costs; a cell that needs them has to be worth it
 
@@ -97,6 +102,7 @@ def tune(
         run.planned()
         if refine:
             run.between()
+        run.again()
         run.open(CONVERGED_ROUNDS if converge else effort.most_rounds)
     except KeyboardInterrupt as stop:
         store.interrupt_session(session.session_id)
@@ -137,7 +143,8 @@ class _Run:
         self._tried: dict[Problem, Sequence[Trial]] = {problem: trials for (_, problem), trials in tried.items()}
         self._cells = tuple(dict.fromkeys(problems))
         self._waiting = [cell for cell in self._cells if cell not in self._states]
-        self._budget = Budget(budget_s, clock, self._waiting, calls=calls, reserve=_RESERVE if refine else 0.0)
+        reserve = _RESERVE if refine else 0.0
+        self._budget = Budget(budget_s, clock, self._waiting, calls=calls, reserve=reserve, last=AGAIN_SHARE)
         self._knowledge = knowledge
         self._verdicts: dict[Problem, Verdict] = {}
         self._bench = Bench(
@@ -180,6 +187,20 @@ class _Run:
             ranks = problem.key.n_ranks
             if not self._measure(problem):
                 left_out.add(problem)
+
+    def again(self) -> None:
+        """Rounds in new ranks for every rule that leaves the default; what the time does not reach stands as it is."""
+        self._budget.begin_last()
+        chosen = [problem for problem in self._verdicts if self._cell(problem).wants_again]
+        if not chosen:
+            return
+        self._bench.backend.restart()
+        self._bench = replace(self._bench, confirm_from=AGAIN_FROM)
+        for problem in sorted(chosen, key=lambda problem: problem.key.placement):  # other ranks have to be started
+            cell = self._cell(problem)
+            with contextlib.suppress(OutOfTime):
+                cell.again()
+            self._learn(problem, cell)
 
     def open(self, most_rounds: int) -> None:
         """More rounds for what is still open, the most that may be lost first."""

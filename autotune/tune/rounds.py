@@ -27,6 +27,7 @@ class Bench:
 
     Args:
         observe: called before each round with (problem, phase, round, number of configs).
+        confirm_from: the number of the first confirm round to come; `AGAIN_FROM` once ranks have been started anew.
     """
 
     backend: Backend
@@ -38,6 +39,7 @@ class Bench:
     proposer_for: ProposerFor
     knowledge: Knowledge
     observe: Callable[[Problem, Phase, int, int], None]
+    confirm_from: int = 0
 
 
 class Rounds:
@@ -95,7 +97,7 @@ class Rounds:
     def next_number(self, phase: Phase, kind: SampleKind) -> int:
         """The number of the next round."""
         done = (s.round for t in self.trials.values() for s in t.samples if s.phase is phase and s.kind is kind)
-        return 1 + max(done, default=-1)
+        return max(1 + max(done, default=-1), self._bench.confirm_from if phase is Phase.CONFIRM else 0)
 
     def confirmed(self, config: Config, kind: SampleKind = SampleKind.FRESH) -> int:
         """How many confirm rounds of this kind a config has."""

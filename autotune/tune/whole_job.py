@@ -60,6 +60,9 @@ class Narrowed:
     ) -> list[Outcome]:
         return self.whole.measure_round(problem, configs, kind=kind, batch=batch)
 
+    def restart(self) -> None:
+        self.whole.restart()
+
     def close(self) -> None:
         self.whole.close()
 

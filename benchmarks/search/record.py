@@ -4,7 +4,7 @@ In:  the lists in ``configs/``. Out: files in ``recordings/``. Each sample is as
 costs is known: the wall time from asking to the answer, with writing and checking the buffers.
 
 Rounds are outermost: each visits all cells of the sweep in an order of its own, and all configs of a cell one after the
-other, in another order each time. Two times 40 rounds are taken: round r belongs to half r mod 2, so that slow phases
+other, in another order each time. Two times 24 rounds are taken: round r belongs to half r mod 2, so that slow phases
 of the host fall on both alike.
 
 A sweep of several hosts is recorded by rank 0 of a job in network namespaces (benchmarks/hosts), with the launcher's
@@ -31,7 +31,7 @@ from autotune.backends.choice import make_backend
 from autotune.backends.launch import start_here
 from autotune.launch import Follower, Job, join
 from autotune.measure import Timing
-from autotune.probing import host_report, probe
+from autotune.probing import host_report, keep_own_rate, probe
 from autotune.settings import launcher_environment, read
 from autotune.topology.document import to_json
 from autotune.topology.pairs import pinning_order
@@ -40,9 +40,8 @@ from autotune.types import SampleKind
 from .recording import HALVES, RECORDINGS, Recording, load, save
 from .sweeps import Sweep, read_list
 
-ROUNDS = 40
-"""Of a half: nine to race and 31 to confirm, which is more than `NORMAL` takes; or 20 to choose the oracle and 20 to
-compare with it."""
+ROUNDS = 24
+"""Of a half: nine to race and 15 to confirm; or twelve to choose the oracle and twelve to compare with it."""
 _WITHIN_S = 900.0
 _PROGRAM = (sys.executable, str(Path(__file__).parents[1]), "search")
 """This command, for the processes on other hosts."""
@@ -73,7 +72,8 @@ def record_rank(sweep: Sweep, *, within_s: float) -> None:
         assert isinstance(cpus, list)
         return host_report(settings, [int(str(cpu)) for cpu in cpus])
 
-    job = join(settings, launcher_environment(), {"report": report}, lambda words: print(words, file=sys.stderr))
+    answers = {"report": report, "keep_rate": lambda asked: keep_own_rate(settings, asked["rates"])}
+    job = join(settings, launcher_environment(), answers, lambda words: print(words, file=sys.stderr))
     assert job is not None
     if isinstance(job, Follower):
         return job.follow()

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from autotune.measure import Failure, Timing, batch_calls
+from autotune.measure import Failure, Timing, batch_calls, single_calls, undisturbed_mean
 from autotune.types import TrialState
 
 
@@ -33,3 +33,26 @@ def test_a_failure_says_what_failed() -> None:
         Failure(state=TrialState.OK, message="fine")
     with pytest.raises(ValueError, match="a message"):
         Failure(state=TrialState.CRASHED, message="")
+
+
+@pytest.mark.parametrize(
+    ("estimate_us", "sample_us", "calls"),
+    [(20.0, 1e3, 8), (600.0, 1e3, 2), (2e3, 1e3, 1), (2e3, 1e4, 6), (0.0, 1e3, 8)],
+)
+def test_a_sample_holds_calls_of_its_length_and_at_most_eight(estimate_us: float, sample_us: float, calls: int) -> None:
+    assert single_calls(estimate_us, sample_us) == calls
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([5.0], 5.0),
+        ([1.0, 9.0], 5.0),
+        ([9.0, 1.0, 3.0], 2.0),
+        ([1.0, 2.0, 900.0, 3.0], 2.0),
+        ([900.0, 1.0, 2.0, 3.0, 800.0], 2.0),
+        ([1.0] * 6 + [7.0, 8.0], 1.0),
+    ],
+)
+def test_the_slowest_quarter_of_three_calls_or_more_is_left_out(times: list[float], expected: float) -> None:
+    assert undisturbed_mean(times) == pytest.approx(expected)

@@ -13,6 +13,7 @@ from autotune.db import SessionState
 from autotune.measure import MIN_ROUNDS, NORMAL, QUICK, Outcome
 from autotune.plan import quick_plan
 from autotune.tune.budget import Budget
+from autotune.tune.loop import AGAIN_SHARE
 from autotune.types import Collective, Config, Phase, Problem, SampleKind, Trial
 
 PLAN = quick_plan(2)
@@ -162,7 +163,7 @@ def test_what_the_first_checks_of_configs_take_is_not_expected_of_all_rounds(run
     n_configs = len(free.candidates(RELAXED))
     free.measure_round(RELAXED, free.candidates(RELAXED), kind=SampleKind.FRESH, batch=0)
     first_round_s, backend = free.clock(), Checked()
-    budget_s = first_round_s * (1 + 1.3 * MIN_ROUNDS / n_configs)
+    budget_s = first_round_s * (1 + 1.3 * MIN_ROUNDS / n_configs) / (1 - AGAIN_SHARE)
     report = run.tune([RELAXED], backend, effort=QUICK, budget_s=budget_s, clock=backend.clock)
     assert report.complete
     assert max(map(confirm_rounds, run.store.trials())) >= MIN_ROUNDS
@@ -174,6 +175,20 @@ def test_without_a_budget_nothing_is_cut(run: Run) -> None:
     report = run.tune(PROBLEMS[:1], backend, effort=effort, clock=backend.clock)
     assert report.measured == PROBLEMS[:1]
     assert max(confirm_rounds(trial) for trial in run.store.trials()) == 25  # up to the next look
+
+
+def test_what_is_kept_for_the_last_is_given_out_then() -> None:
+    now_s = 100.0
+    budget = Budget(10.0, lambda: now_s, PROBLEMS, last=0.2)
+    budget.begin_cell()
+    assert budget.left_s == pytest.approx(8.0)
+    now_s = 107.0
+    budget.begin_rest()
+    assert (budget.left_s, budget.cell_left_s) == (pytest.approx(1.0), pytest.approx(1.0))
+    budget.begin_last()
+    assert (budget.left_s, budget.cell_left_s) == (pytest.approx(3.0), pytest.approx(3.0))
+    budget.begin_last()
+    assert budget.left_s == pytest.approx(3.0)
 
 
 def test_shares_follow_bytes_and_what_is_left_over_goes_on() -> None:
