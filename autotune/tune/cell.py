@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..db import CellState
 from ..distil import Verdict, judge
@@ -41,6 +42,8 @@ class Cell:
         self._rounds = Rounds(problem, bench, stored)
         self._default = bench.backend.default(problem)
         self._reference = bench.backend.reference(problem)
+        # What a rule has to beat under the job's settings: an export asks for it.
+        self._own = replace(self._default, knobs=bench.settings) if bench.settings else None
         self._beside = tuple(beside)
 
     @property
@@ -164,7 +167,7 @@ class Cell:
                 kind = SampleKind.STEADY
             else:
                 return
-            shown = [c for c in (self._reference,) if c is not None and c not in finalists]
+            shown = [c for c in (self._reference, self._own) if c is not None and c not in finalists]
             shown = [c for c in shown if rounds.confirmed(c, kind) < REFERENCE_ROUNDS and not rounds.failed(c)]
             rounds.measure((*finalists, *shown), kind, Phase.CONFIRM)
 

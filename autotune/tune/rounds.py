@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..db import RoundResult, TrialStore
 from ..measure import Backend, Effort, Failure, Outcome, Timing
-from ..types import Config, Phase, Problem, Sample, SampleKind, Trial, TrialState
+from ..types import Config, KnobValue, Phase, Problem, Sample, SampleKind, Trial, TrialState
 from .budget import Budget
 from .knowledge import Knowledge
 from .proposer import ProposerFor
@@ -28,6 +28,7 @@ class Bench:
     Args:
         observe: called before each round with (problem, phase, round, number of configs).
         confirm_from: the number of the first confirm round to come; `AGAIN_FROM` once ranks have been started anew.
+        settings: of the whole job, under which cells are tuned; () where there are none.
     """
 
     backend: Backend
@@ -40,6 +41,7 @@ class Bench:
     knowledge: Knowledge
     observe: Callable[[Problem, Phase, int, int], None]
     confirm_from: int = 0
+    settings: tuple[tuple[str, KnobValue], ...] = ()
 
 
 class Rounds:

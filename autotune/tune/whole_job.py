@@ -92,7 +92,7 @@ def narrowed(bench: Bench, cells: Iterable[tuple[Problem, Rounds]], settings_of:
     best = min(left, key=lambda settings: (over[settings], str(settings)))
     worth_it = math.isfinite(over[best]) and over[best] <= over[()] - math.log(MIN_GAIN)  # no round may be through
     chosen: Settings = best if worth_it else ()
-    return replace(bench, backend=Narrowed(bench.backend, settings_of, chosen))
+    return replace(bench, backend=Narrowed(bench.backend, settings_of, chosen), settings=chosen)
 
 
 class _Race:

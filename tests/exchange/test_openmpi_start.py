@@ -114,6 +114,21 @@ def test_rules_hold_under_the_start_that_is_exported() -> None:
         assert f"# the job needs: export OMPI_MCA_{name}={value}" in made.text
 
 
+def test_what_is_no_faster_than_the_librarys_own_choice_under_the_start_needs_no_rule() -> None:
+    auto, ring, auto_under, ring_under = CONFIGS
+    rest = {auto: 9.0, ring: 9.0, ring_under: 4.0}
+    made = exported({1024: rest | {auto_under: 4.1}, 2048: rest | {auto_under: 4.2}, 4096: rest})
+    assert chosen(made) == ("own", "own", "ring", "own", "own")
+    without = {size: {auto: 8.1, ring: 8.0, auto_under: 9.9} for size in (1024, 2048)}
+    assert chosen(exported(without | {4096: {auto: 8.1, ring: 8.0, ring_under: 7.9}})) == (
+        "own",
+        "own",
+        "ring",
+        "own",
+        "own",
+    )
+
+
 def test_a_table_without_such_settings_is_written_as_ever() -> None:
     made = exported({1024: {AUTO: 9.0, RING: 4.0}})
     assert settings_of(made) == ()
