@@ -12,7 +12,6 @@ What is compared is timed in the same way, as the default's time says: a call al
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -121,6 +120,17 @@ class Sampler:
         return self.ranks.cpu_seconds() - self._cpu_at_start_s - self.busy_cpu_s
 
     def _planned(self, cell: Cell, config: str, batch: int) -> Plan | NoTimes:
+        estimate_us = self._estimate_us(cell, config, batch)
+        return estimate_us if isinstance(estimate_us, NoTimes) else plan_of(estimate_us, cell)
+
+    def _like(self, cell: Cell, config: str, like: Plan) -> Plan | NoTimes:
+        # Estimated all the same, with the same calls: what a set of ranks has done before shows in its short calls.
+        estimate_us = self._estimate_us(cell, config, 0)
+        if isinstance(estimate_us, NoTimes) or like.calls == 1:
+            return estimate_us if isinstance(estimate_us, NoTimes) else like
+        return replace(like, calls=max(2, min(like.calls, int(5 * BATCH_US / estimate_us))))
+
+    def _estimate_us(self, cell: Cell, config: str, batch: int) -> float | NoTimes:
         # First touch of pages; then an estimate, a longer one where the clock needs it. The shortest of several counts,
         # since one disturbed estimate would have short calls timed one by one for the whole run.
         estimates_us: list[float] = []
@@ -130,19 +140,10 @@ class Sampler:
                 return times
             estimates_us.append(times[0] / calls)
             if cell.message_bytes >= LARGE_BYTES:
-                return plan_of(estimates_us[0], cell)
+                return estimates_us[0]
             if len(estimates_us) == 3 and min(estimates_us[1:]) >= BATCH_US / 4:
                 break
-        return plan_of(min(estimates_us[1:]), cell)
-
-    def _like(self, cell: Cell, config: str, like: Plan) -> Plan | NoTimes:
-        took_us = math.inf
-        for calls in (1, min(like.calls, 4)):  # the first touches pages
-            times = self._ask(cell, config, replace(like, calls=calls, repeats=1), 0)
-            if isinstance(times, NoTimes):
-                return times
-            took_us = times[0] / calls
-        return like if like.calls == 1 else replace(like, calls=max(2, min(like.calls, int(5 * BATCH_US / took_us))))
+        return min(estimates_us[1:])
 
     def _ask(self, cell: Cell, config: str, plan: Plan, batch: int) -> tuple[float, ...] | NoTimes:
         request = Request(

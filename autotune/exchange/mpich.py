@@ -142,16 +142,8 @@ def _by_ranks(by_ranks: Mapping[int, Sequence[Line]], base: Tree, leaf: Callable
     for n_ranks, lines in sorted(by_ranks.items()):
         if f"comm_size<={n_ranks - 1}" not in tree:
             tree[f"comm_size<={n_ranks - 1}"] = base
-        tree[f"comm_size<={n_ranks}"] = _guarded(lines, base, leaf)
+        tree[f"comm_size<={n_ranks}"] = _by_size(lines, base, leaf)
     return {**tree, "comm_size=any": base}
-
-
-def _guarded(lines: Sequence[Line], base: Tree, leaf: Callable[[Line, Tree], Tree]) -> Tree:
-    guard = lines[0].call.facts.get("guard")
-    if guard is None:
-        return _by_size(lines, base, leaf)
-    away, ours = _GUARDS[guard]
-    return {f"{guard}={away}": base, f"{guard}={ours}": _by_size(lines, base, leaf)}
 
 
 def _by_size(lines: Sequence[Line], base: Tree, leaf: Callable[[Line, Tree], Tree]) -> Tree:
@@ -161,11 +153,20 @@ def _by_size(lines: Sequence[Line], base: Tree, leaf: Callable[[Line, Tree], Tre
     for line in merged(lines):
         if line.low > at:
             tree[f"{test}<={line.low - 1}"] = base
-        own = leaf(line, base)
-        many = {"count<pow2": base, "count=any": own} if line.facts.get("at_least_pow2_elements") else own
-        tree[f"{test}<={min(line.high, MAX_SIZE)}"] = many
+        tree[f"{test}<={min(line.high, MAX_SIZE)}"] = _guarded(line, base, leaf)
         at = line.high + 1
     return {**tree, f"{test}=any": base}
+
+
+def _guarded(line: Line, base: Tree, leaf: Callable[[Line, Tree], Tree]) -> Tree:
+    """Inside a size, since each test costs a short call some of its time."""
+    tree = leaf(line, base)
+    if line.facts.get("at_least_pow2_elements"):
+        tree = {"count<pow2": base, "count=any": tree}
+    if guard := line.call.facts.get("guard"):
+        away, ours = _GUARDS[guard]
+        tree = {f"{guard}={away}": base, f"{guard}={ours}": tree}
+    return tree
 
 
 def _leaf(line: Line, base: Tree) -> Tree:

@@ -36,22 +36,19 @@ def device_tree(by_call: Mapping[str, Mapping[int, Sequence[Line]]], merge: Merg
     """The whole tree of the device; None where its own will do."""
     if not by_call.keys() & _DEVICE.keys():
         return None
-    return {
-        f"collective={name}": {
-            "comm_type=intra": {"is_multi_threaded=no": _decides(name, by_call.get(name, {}), merge)}
-        }
-        for name in _DEVICE
-    }
+    trees = {name: _decides(name, by_call.get(name, {}), merge) for name in _DEVICE}
+    return {f"collective={name}": {"comm_type=intra": tree} for name, tree in trees.items()}
 
 
 def _decides(name: str, by_ranks: Mapping[int, Sequence[Line]], merge: Merge) -> Tree:
     algorithm, commutative = _DEVICE[name]
-    own: Tree = {f"algorithm={algorithm}": {}}
-    tree = merge(by_ranks, own, _nothing) if by_ranks else own
-    return {"is_commutative=yes": tree} if commutative else tree
+    leaf: Tree = {f"algorithm={algorithm}": {}}
+    own: Tree = {"is_multi_threaded=no": {"is_commutative=yes": leaf} if commutative else leaf}
+    # Rank counts stand outermost, where MPICH decides them once for a communicator.
+    return merge(by_ranks, own, lambda line, base: _nothing(leaf)) if by_ranks else own
 
 
-def _nothing(line: Line, own: Tree) -> Tree:
-    """Inside ``is_multi_threaded=no`` this never holds, so that the search ends without result. There is no word for
-    that: chains of sizes have to be closed, and a leaf has to be an algorithm of the device's."""
-    return {"is_multi_threaded=yes": own}
+def _nothing(leaf: Tree) -> Tree:
+    """Never holds, so that the search ends without result. There is no word for that: chains of sizes have to be
+    closed, and a leaf has to be an algorithm of the device's."""
+    return {"is_multi_threaded=no": {"is_multi_threaded=yes": leaf}}

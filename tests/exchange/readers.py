@@ -192,7 +192,9 @@ def mpich(text: str) -> Decide:
         while True:
             taken = next((child for child in node if _holds(child, n_ranks, size)), None)
             if taken is None:
-                assert "is_multi_threaded=yes" in node, f"no child of {list(node)} for {n_ranks} ranks, {size} bytes"
+                assert list(node) == ["is_multi_threaded=yes"], (
+                    f"no child of {list(node)} for {n_ranks} ranks, {size} bytes"
+                )
                 return None
             if taken.startswith("algorithm="):
                 return taken.removeprefix("algorithm=")

@@ -47,7 +47,7 @@ def test_an_exporter_describes_itself(name: str, exporter: Exporter) -> None:
 def test_the_output_is_the_golden_one(place: str, name: str, table: TuningTable) -> None:
     exporter = EXPORTERS[name]
     exported = exporter.render(table, ASKED)
-    files = {ROOT / f"{place.rstrip('.')}{exporter.suffix}": exported.text}
+    files = exported.files(ROOT / f"{place.rstrip('.')}{exporter.suffix}")
     if place.startswith("exports/"):
         files[ROOT / f"{place}.notes.txt"] = "".join(f"{note}\n" for note in exported.notes)
     for path, text in files.items():
