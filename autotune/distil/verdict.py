@@ -40,6 +40,7 @@ class Verdict:
         gain: of the winner over the default; None where the winner is the default.
         reference_gain: of the choice over the reference, where they ran together; a few rounds, for reports.
         trial_ids: of choice, winner, default and reference.
+        lost_again: the winner was no faster once the ranks had been started anew, so that the default stays.
         challenger: a config that more rounds might still show to be faster than the default; None where it is settled.
         challenger_gain: its gain over the default so far.
         equals: what the verdict would be with another config that proved faster than the default as well, and that is
@@ -54,6 +55,7 @@ class Verdict:
     gain: Comparison | None
     reference_gain: Comparison | None
     trial_ids: tuple[int, ...]
+    lost_again: bool = False
     challenger: Config | None = None
     challenger_gain: Comparison | None = None
     equals: tuple[Verdict, ...] = ()
@@ -91,10 +93,10 @@ def judge(trials: Iterable[Trial], *, default: Config, reference: Config | None)
     order = [config for config in _in_race_order(passed.values()) if config != default]
     found = {config: sequential_ratio(confirm[default], confirm[config]) for config in order}
     gains = {config: gain for config, gain in found.items() if gain is not None}
-    proved = [c for c in itertools.takewhile(lambda c: standing(gains[c]) is Standing.FASTER, gains)]
-    proved = [c for c in proved if holds_again(confirm[default], confirm[c])]
+    held = {config for config in gains if holds_again(confirm[default], confirm[config])}
+    proved = [c for c in itertools.takewhile(lambda c: standing(gains[c]) is Standing.FASTER, gains) if c in held]
     first = next(iter(gains), None)
-    still_open = first if first is not None and standing(gains[first]) is Standing.OPEN else None
+    still_open = first if first in held and standing(gains[first]) is Standing.OPEN else None
     config = max(proved, key=lambda c: gains[c].median) if proved else default
     if proved:
         winner = config
@@ -111,6 +113,7 @@ def judge(trials: Iterable[Trial], *, default: Config, reference: Config | None)
             gain=gains.get(winner),
             reference_gain=_over_reference(beside, confirm[config]),
             trial_ids=tuple(stored for c in named if (stored := passed[c].trial_id) is not None),
+            lost_again=winner in gains and winner not in held,
             challenger=still_open,
             challenger_gain=None if still_open is None else gains[still_open],
         )

@@ -187,6 +187,8 @@ def _why(verdict: Verdict, test: str) -> str:
         return f"{verdict.default} won the race itself"
     gain = f"{comparison_text(verdict.gain)} as fast in {verdict.gain.n_rounds} paired rounds"
     gain += f", p = {verdict.gain.p_value:.2g}"
+    if verdict.lost_again:
+        gain += ", and no faster once the ranks had been started anew"
     if verdict.is_default:
         return f"{verdict.default} stays: {verdict.winner} won the race, but then was {gain}. The test: {test}"
     return f"{verdict.default} was replaced by {verdict.winner}, which was {gain}. The test: {test}"

@@ -37,7 +37,7 @@ from autotune.units import format_bytes
 from .judging import Judged, apart, judged
 from .recorded import RecordedBackend, confirm_rounds, exhaustive_s
 from .recording import HALVES, RECORDINGS, Recording, load
-from .sweeps import STAGING_BYTES, Sweep, default_of
+from .sweeps import STAGING_BYTES, Sweep, default_among
 
 FINGERPRINT = "0" * 16
 EFFORTS = {effort.name: effort for effort in (QUICK, NORMAL, THOROUGH)}
@@ -147,7 +147,7 @@ def run(recording: Recording, sampler: Sampler, effort: Effort, half: int, *, bu
         problem: judged(
             recording,
             problem,
-            choices.get(problem, default_of(problem)),
+            choices.get(problem, backend.default(problem)),
             spent_s=backend.spent_s[problem],
             seen=half,
         )
@@ -200,5 +200,5 @@ def _print_cells(recording: Recording, runs: Sequence[Run]) -> None:
         spent = sum(one.spent_s for one in own) / sum(one.exhaustive_s for one in own)
         words = [" ".join(f"{count}x {config}" for config, count in found) for found in (chosen, oracles)]
         place = f"{problem.key.collective.value} {problem.key.n_ranks} {format_bytes(problem.message_bytes)}"
-        head = f"    {place:<28} {len(configs):>3} {_mean(own):>6.1%} {spent:>5.0%} default {default_of(problem)}"
-        print(f"{head}; chosen {words[0]}; oracle {words[1]}")
+        head = f"    {place:<28} {len(configs):>3} {_mean(own):>6.1%} {spent:>5.0%}"
+        print(f"{head} default {default_among(problem, configs)}; chosen {words[0]}; oracle {words[1]}")

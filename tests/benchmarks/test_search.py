@@ -13,7 +13,7 @@ from search import record
 from search.judging import judged
 from search.recorded import RACE_ROUNDS, RecordedBackend, confirm_rounds, exhaustive_s
 from search.recording import RECORDINGS, Recording, load
-from search.sweeps import SWEEPS, default_of, read_list
+from search.sweeps import SWEEPS, Sweep, default_among, default_of, read_list
 
 from autotune.measure import ALPHA, Standing, Timing, sequential_ratio, standing
 from autotune.types import Config, Phase, Problem, Sample, SampleKind
@@ -57,6 +57,16 @@ def test_every_recording_is_of_the_listed_configs_and_whole() -> None:
         assert found.cells == read_list(sweep)
         assert confirm_rounds(found) >= 15
         assert found.n_hosts == sweep.n_hosts
+
+
+@pytest.mark.parametrize("sweep", SWEEPS, ids=NAMES)
+def test_every_cell_has_the_shipped_default_under_some_name(sweep: Sweep) -> None:
+    for problem, configs in read_list(sweep).items():
+        found = default_among(problem, configs)
+        assert found in configs
+        assert found.algorithm == default_of(problem).algorithm
+        with pytest.raises(ValueError, match="is not in the list"):
+            default_among(problem, [config for config in configs if config.algorithm != found.algorithm])
 
 
 def test_a_search_sees_one_half_of_the_rounds_and_race_and_confirm_rounds_are_others() -> None:

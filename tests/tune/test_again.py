@@ -6,6 +6,7 @@ import pytest
 from tune.rig import Run, begin
 
 from autotune.backends.simulated import DEFAULT, Machine, SimulatedBackend, simulated_defaults
+from autotune.distil import judge
 from autotune.measure import AGAIN_FROM, MIN_ROUNDS, Failure, rounds_at
 from autotune.plan import quick_plan
 from autotune.tune.loop import AGAIN_SHARE
@@ -61,6 +62,9 @@ def test_a_state_of_the_first_start_decides_no_rule(run: Run, later_us: float, e
     report = run.tune([SMALL, LARGE], backend)
     assert report.complete
     assert chosen(run) == expected
+    verdict = judge(run.store.trials(problem=LARGE), default=DEFAULT, reference=None)
+    assert verdict is not None
+    assert (verdict.winner, verdict.lost_again) == (FAST, expected == DEFAULT)
     assert backend.n_restarts == 1
     assert again(run, LARGE) == dict.fromkeys((DEFAULT, FAST), rounds_at(1) - MIN_ROUNDS)
     assert set(again(run, SMALL).values()) == {0}
