@@ -118,12 +118,13 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
   const auto announced = [&](std::size_t wave) { return (start + wave) << kSignatureBits | chain_; };
   RankLine& line = segment_.line(rank_);
 
-  Wave wave{};
+  Wave wave;  // all of it is set below; to clear it first would cost a tenth of a small call
   wave.half = half;
   wave.bank = bank_of(call_);
   wave.stream = call.stream && input != output;
   wave.learns = !network_ && !in_banks_ && OutboxStores::learns(call);
-  wave.stream_outbox = wave.learns ? !program.readers.empty() && outbox_stores_.begin() : call.outbox == Outbox::Streamed;
+  wave.stream_outbox = call.outbox == Outbox::Streamed;
+  const bool looks = wave.learns && !program.readers.empty();
   std::size_t newest = 0, oldest = 0;             // slices that are under way
   std::size_t row = 0, previous_row = plan.window - 1;  // w and w - 1, modulo the window
   for (std::size_t w = 0; w < plan.waves; w++) {
@@ -132,6 +133,7 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
     wave.number = w;
     wave.word = announced(w);
     wave.previous_word = announced(w - 1);  // of no wave at w = 0, where nothing is taken
+    if (looks && (w == 0 || plan.slices > 1)) wave.stream_outbox = outbox_stores_.begin();
     // The newest slice first: its peers wait longest for it.
     for (std::size_t s = newest + 1; s-- > oldest;) {
       const bool last = s + 1 == plan.slices;

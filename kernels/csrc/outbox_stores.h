@@ -28,7 +28,7 @@ class OutboxStores {
   // Whether there is something to learn; not where the CPU has no stores past the caches.
   static bool learns(const Call& call);
 
-  // Begins a call that learns, of a rank that others read; whether its messages go past the caches.
+  // Begins a wave of a call that learns, of a rank that others read; whether its messages go past the caches.
   bool begin();
   // A message of that rank is here, and so its line shall be, until it looks again.
   void take_line(int source) const { __builtin_prefetch(&segment_.line(source).handed); }
