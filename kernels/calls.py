@@ -28,7 +28,7 @@ OP_NUMBER = {op: number for number, op in enumerate(ReduceOp)}
 SLICES_IN_FLIGHT = 4
 STORES = ("cached", "streamed")
 OUTBOXES = (*STORES, "learnt")
-"""How messages are stored; learnt: whichever way has cost less lately, in the order of the native numbers."""
+"""How messages are stored; learnt: as the readers are near or far at the moment; in the order of the native numbers."""
 EXCHANGES = ("staged", "zero_copy", "single_copy")
 """How blocks get from rank to rank: through outboxes; straight between buffers in symmetric memory; or read by the
 receiver from its peers' private buffers, through the kernel."""

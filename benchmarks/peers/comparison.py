@@ -176,7 +176,8 @@ def _one_count(
     for contender in field_:
         earlier.restore(contender, grid)
     race_s = min(options.race_s * len(grid) * (len(own) + len(throwaway)), RACE_SHARE * budget_s)
-    if options.resume:  # the others have their race in a later piece
+    races = bool(throwaway) or (options.table is None and options.fixed is None)
+    if options.resume and races:  # the others have their race in a later piece
         waiting = [cell for cell in grid if any(cell not in contender.configs for contender in own)]
         turn = max(1, int(race_s / options.race_s / (len(own) + len(throwaway))))
         grid = [cell for cell in grid if cell not in waiting[turn:]]

@@ -16,7 +16,7 @@
 
 namespace autotune {
 
-// How messages are stored: through the caches, past them, or whichever has cost less lately (outbox_stores.h).
+// How messages are stored: through the caches, past them, or as the readers are near or far at the moment (outbox_stores.h).
 enum class Outbox : std::uint8_t { Cached, Streamed, Learnt };
 inline constexpr int kOutboxes = 3;
 

@@ -118,13 +118,13 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
   const auto announced = [&](std::size_t wave) { return (start + wave) << kSignatureBits | chain_; };
   RankLine& line = segment_.line(rank_);
 
-  Wave wave{};
+  Wave wave;  // all of it is set below; to clear it first would cost a tenth of a small call
   wave.half = half;
   wave.bank = bank_of(call_);
   wave.stream = call.stream && input != output;
-  const bool learns = !network_ && !in_banks_ && OutboxStores::learns(call);
-  wave.stream_outbox = learns ? outbox_stores_.begin(call) : call.outbox == Outbox::Streamed;
-  wave.counts = learns && outbox_stores_.tries();
+  wave.learns = !network_ && !in_banks_ && OutboxStores::learns(call);
+  wave.stream_outbox = call.outbox == Outbox::Streamed;
+  const bool looks = wave.learns && !program.readers.empty();
   std::size_t newest = 0, oldest = 0;             // slices that are under way
   std::size_t row = 0, previous_row = plan.window - 1;  // w and w - 1, modulo the window
   for (std::size_t w = 0; w < plan.waves; w++) {
@@ -133,6 +133,7 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
     wave.number = w;
     wave.word = announced(w);
     wave.previous_word = announced(w - 1);  // of no wave at w = 0, where nothing is taken
+    if (looks && (w == 0 || plan.slices > 1)) wave.stream_outbox = outbox_stores_.begin();
     // The newest slice first: its peers wait longest for it.
     for (std::size_t s = newest + 1; s-- > oldest;) {
       const bool last = s + 1 == plan.slices;
@@ -163,7 +164,6 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
     if (!program.synchronising) tell_clock_to_writers(program);
     finish_sending();
   }
-  if (learns) outbox_stores_.end();
   if (wave.stream) store_fence();  // the caller may hand the output to another thread
   for (std::int32_t other : program.final_waits) await_clock(other, start + plan.waves);
   previous_start_ = start;
@@ -224,7 +224,11 @@ void Group::begin(const Call& call, const Places* places) {
   }
   rotation_ = 0;
   if (plan.slot_bytes >= kRotatedFromBytes && !in_banks_) {
-    rotation_ = (call_ >> 1) % std::max<std::size_t>(1, std::min(kRotationBytes, segment_.half_bytes()) / used) * used;
+    // A single slice of few levels begins with the first slot, and its last level announces nothing.
+    const bool once = plan.slices == 1 && plan.window == plan.waves;
+    const std::size_t filled = once ? std::max<std::size_t>(1, plan.waves - 1) * plan.slot_bytes : used;
+    const std::size_t turns = std::min(kRotationBytes, segment_.half_bytes()) / filled;
+    rotation_ = (call_ >> 1) % std::max<std::size_t>(1, turns) * filled;
     populate();
   }
   const auto needed = static_cast<std::size_t>(call.program->scratch_blocks) * call.plan.block_limit * call.plan.item *

@@ -75,6 +75,7 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
           // A sender that does not wait for this rank is ahead, then; its later lines can come meanwhile.
           if (await_message(source.rank, theirs, wave.previous_word) && in_banks_ && !program.synchronising)
             __builtin_prefetch(&segment_.headers(source.rank, bank_of(call_ + kLinesAhead))[wave.previous_slot]);
+          if (wave.learns) outbox_stores_.take_line(source.rank);
           const char* message = plan.fits_in_line ? theirs.payload
                                                   : messages(source.rank, wave) + wave.previous_slot * plan.slot_bytes;
           at = message + static_cast<std::size_t>(source.index) * wave.piece_bytes;
@@ -149,9 +150,7 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
     } else if (elements && elsewhere) {
       pull(call, wave, op, memory, elements);
     } else if (elements && op.n_sources) {
-      const std::uint64_t start = wave.counts ? OutboxStores::ticks() : 0;
       execute(call, wave, op, sources_.data(), memory, piece, elements);
-      if (wave.counts) outbox_stores_.count(OutboxStores::ticks() - start);
     }
     if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave, buffers);
   }
@@ -159,11 +158,7 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
 
 void Group::post(Header& header, const Call& call, const Wave& wave, const Buffers& buffers) {
   // Streaming stores are ordered by nothing else.
-  if (wave.stream_outbox || (wave.stream && call.program->zero_copy)) {
-    const std::uint64_t start = wave.counts ? OutboxStores::ticks() : 0;
-    store_fence();
-    if (wave.counts) outbox_stores_.count(OutboxStores::ticks() - start);
-  }
+  if (wave.stream_outbox || (wave.stream && call.program->zero_copy)) store_fence();
   if (call.program->single_copy) {
     const Whereabouts where{buffers.input, buffers.output};
     std::memcpy(header.payload, &where, sizeof where);

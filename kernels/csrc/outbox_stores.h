@@ -1,21 +1,18 @@
-// How messages are stored: through the caches, or past them; learnt from what both cost here, call by call.
+// How messages are stored: through the caches, or past them, as the other ranks' caches are near or far at the moment.
 //
-// In: how long a rank copied and combined in calls that try a way. Out: the way of the other calls of the same arguments.
-// What each rank found is shared (RankLine::copy_costs), since who only sends never sees what reading costs. It is advice
-// only: either way is right at any time.
+// In: how long a line takes from a reader's cache and from memory. Out: the way of the calls until the next look, a few
+// thousand a second at most. Every rank looks for itself: it is advice only, either way is right at any time.
 //
-// Cores that share a last-level cache hand lines over faster than memory does, others several times slower, and a virtual
-// machine's cores change from one to the other within seconds. all_reduce of 64 KiB, 2 ranks, a Zen 4 guest: 6.1 us
-// cached and 10.8 streamed in the one state, 27.9 and 10.8 in the other (medians of 520 and 109 rounds).
-//
-// Calls of one signature try in pairs, one way and then the other, since what a copy costs depends on what else is in the
-// caches too: only neighbours compare. Every rank counts these calls alike, so all try, and decide, at the same ones.
+// Cores that share a last-level cache hand lines over faster than memory does, others do not, and a virtual machine's cores
+// change from one to the other within seconds. all_gather of 64 KiB, 2 ranks, a Zen 4 guest: 3.0 us cached and 5.0 streamed
+// in the one state, 16.2 and 4.9 in the other. What copies cost does not tell the states apart: a store through the caches
+// after many past them finds its lines in memory, and is slow in both.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 #include "call.h"
 #include "segment.h"
@@ -26,45 +23,33 @@ class OutboxStores {
  public:
   static constexpr std::size_t kFromBytes = 4 << 10;  // messages below are cached: they stay near
 
-  OutboxStores(Segment& segment, int rank) : segment_(segment), rank_(rank), entries_(kLearntCalls) {}
+  OutboxStores(Segment& segment, int rank);
 
   // Whether there is something to learn; not where the CPU has no stores past the caches.
   static bool learns(const Call& call);
 
-  // Begins a call that learns; whether its messages go past the caches.
-  bool begin(const Call& call);
-  // Whether that call is a try, whose copies are to be counted.
-  bool tries() const { return tries_; }
-  void count(std::uint64_t ticks) { ticks_ += ticks; }
-  // Ends it.
-  void end();
+  // Begins a wave of a call that learns, of a rank that others read; whether its messages go past the caches.
+  bool begin();
+  // A message of that rank is here, and so its line shall be, until it looks again.
+  void take_line(int source) const { __builtin_prefetch(&segment_.line(source).handed); }
 
-  static std::uint64_t ticks() {
-#if defined(__x86_64__)
-    return __builtin_ia32_rdtsc();
-#else
-    return 0;
-#endif
-  }
+  // What begin() does, with the times given, in ticks: whether to look now, and what was found.
+  bool due(std::uint64_t now);
+  void found(std::uint64_t handover, std::uint64_t memory);
+  bool past_caches() const { return past_caches_; }
 
  private:
-  struct Entry {
-    std::uint64_t signature = ~std::uint64_t{0};
-    std::uint64_t calls = 0;
-    bool streamed = false;
-    std::array<std::array<std::uint64_t, 3>, 2> costs{};  // of the latest tries, by way
-  };
-
-  void show(const Entry& entry) const;
-  void decide(Entry& entry) const;
+  void look();
 
   Segment& segment_;
   const int rank_;
-  std::vector<Entry> entries_;
-  Entry* entry_ = nullptr;  // of the call that is under way
-  bool tries_ = false;
-  bool streamed_ = false;
-  std::uint64_t ticks_ = 0;
+  std::unique_ptr<char[]> block_;  // a line of it is in no cache from look to look
+  char* flushed_;
+  std::uint64_t looked_at_ = 0;
+  bool warms_ = false;  // the latest look found lines that nobody had used for long, and says nothing
+  int looks_ = 0;       // that count
+  std::array<int, 3> votes_{};  // of the latest looks; 1: far
+  bool past_caches_ = false;
 };
 
 }  // namespace autotune

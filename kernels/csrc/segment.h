@@ -23,7 +23,7 @@
 namespace autotune {
 
 inline constexpr std::uint64_t kMagic = 0x6175746F74756E65;  // "autotune"
-inline constexpr std::uint32_t kLayoutVersion = 5;
+inline constexpr std::uint32_t kLayoutVersion = 6;
 inline constexpr int kSlots = 32;          // message slots of one call
 inline constexpr int kBanks = 32;          // calls whose lines and small messages are apart
 inline constexpr int kBankLines = kSlots + 2;  // from bank to bank: at a power of two all would share two sets of a cache
@@ -32,7 +32,6 @@ inline constexpr int kInlineBytes = 56;    // payload that fits into the cache l
 inline constexpr int kHistory = 64;        // calls that a rank's line remembers
 inline constexpr int kChannelSlots = 4;    // pieces in flight from one rank to another in send/recv
 inline constexpr std::size_t kChannelPieceBytes = 64 << 10;
-inline constexpr int kLearntCalls = 256;   // kinds of calls whose costs a rank shows; others take their places
 inline constexpr int kMaxRanks = 1024;
 // Heaps lie a power of two apart and a bit: at 2^30 exactly, reading one rank's buffer and writing the same place of
 // another's was 9 times slower on a Zen 4 (the first-level cache predicts its way from a hash of the address).
@@ -77,8 +76,8 @@ struct alignas(128) RankLine {
   Word probe;   // address of a word in its process that the others try to read
   Word probed;  // 0 until it has tried theirs; then 1, or (rank + 1) << 32 | errno of one that it cannot read
   char pad1[96];
-  alignas(128) Word copy_costs[kLearntCalls];  // signature of the call | what it costs cached | and streamed; 0: not known
-  CallRecord history[kHistory];
+  alignas(128) Word handed;  // a line that goes from its owner to whoever reads its messages and back: how long that takes
+  alignas(128) CallRecord history[kHistory];
 };
 
 struct alignas(64) ChannelHeader {

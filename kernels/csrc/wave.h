@@ -19,7 +19,7 @@ struct Group::Wave {
   std::size_t slice, column;  // number of the slice; its place among those in flight
   bool stream;                // write the output past the caches
   bool stream_outbox;         // write messages so
-  bool counts;                // how long copies take
+  bool learns;                // how messages are to be written
   const Level* level;
   bool last_post;  // nothing is announced after this level
   std::size_t length;  // elements of this slice (horizontal) or of each block's slice (vertical)

@@ -1,4 +1,4 @@
-// OutboxStores: what is learnt from costs that are made up here, through both states of a host and back.
+// OutboxStores: what follows from times that are made up here, through both states of a host and back; and looks that are real.
 #include "outbox_stores.h"
 
 #include <unistd.h>
@@ -10,91 +10,86 @@ namespace autotune::test {
 namespace {
 
 #if defined(__x86_64__)
-constexpr std::size_t kBytes = 256 << 10, kLargeBytes = 1 << 20;
+constexpr std::uint64_t kSoon = 1 << 15, kEvery = 1 << 19, kLong = 1 << 25;  // ticks
+constexpr std::uint64_t kMemory = 360, kNear = 110, kFar = 380, kInterrupted = 100'000;
 
-struct Costs {
-  std::uint64_t cached, streamed;  // ticks of a store, and of a read
-  std::uint64_t of(bool is_streamed) const { return is_streamed ? streamed : cached; }
-};
-constexpr Costs kNear{10'000, 20'000}, kFar{40'000, 20'000};
-constexpr int kMostTries = 2;  // of 128 calls
-
-// Two ranks that make one call after the other.
-class Pair {
+// A rank whose clock stands still between looks.
+class Rank {
  public:
-  Pair(const Algorithm& algorithm, std::size_t bytes) : fd_(Segment::create(2, 8 << 20, 0)), segment_(fd_) {
-    Arguments arguments;
-    arguments.count = bytes / sizeof(float);
-    arguments.segment_bytes = kBytes;
-    for (int rank = 0; rank < 2; rank++) calls_.push_back(make_call(algorithm, rank, arguments, 4 << 20));
-    CHECK(OutboxStores::learns(calls_[0]), algorithm.name);
-  }
-  ~Pair() { close(fd_); }
-  Pair(const Pair&) = delete;
-  Pair& operator=(const Pair&) = delete;
+  Rank() : fd_(Segment::create(2, 8 << 20, 0)), segment_(fd_), stores_(segment_, 0) {}
+  ~Rank() { close(fd_); }
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
 
-  // How many of so many calls were stored past the caches. In the call number `slow_at` of these rank 0 is interrupted.
-  int run(int n, Costs first, Costs second, int slow_at = -1) {
-    int streamed = 0;
-    for (int i = 0; i < n; i++) {
-      const bool way = ranks_[0].begin(calls_[0]);
-      CHECK(ranks_[1].begin(calls_[1]) == way, "both ranks saw the same costs");
-      CHECK(ranks_[0].tries() == ranks_[1].tries(), "both ranks count alike");
-      ranks_[0].count(first.of(way) + (i == slow_at ? 1'000'000'000 : 0));
-      ranks_[1].count(second.of(way));
-      for (OutboxStores& rank : ranks_) rank.end();
-      streamed += way;
-    }
-    return streamed;
+  OutboxStores& stores() { return stores_; }
+  // Whether messages go past the caches after a look, so many ticks after the one before.
+  bool after(std::uint64_t ticks, std::uint64_t handover, std::uint64_t memory = kMemory) {
+    now_ += ticks;
+    CHECK(stores_.due(now_), "it is time to look");
+    stores_.found(handover, memory);
+    return stores_.past_caches();
   }
+  bool due_after(std::uint64_t ticks) { return stores_.due(now_ += ticks); }
 
  private:
   const int fd_;
   Segment segment_;
-  std::vector<Call> calls_;
-  OutboxStores ranks_[2] = {{segment_, 0}, {segment_, 1}};
+  OutboxStores stores_;
+  std::uint64_t now_ = std::uint64_t{1} << 40;
 };
 
-void check_states(const Algorithm& algorithm) {
-  Pair pair(algorithm, kBytes);
-  CHECK(pair.run(4, kFar, kFar) == 0, "pages are touched first");
-  pair.run(12, kNear, kNear);
-  CHECK(pair.run(128, kNear, kNear) <= kMostTries, algorithm.name);
-  pair.run(192, kFar, kFar);
-  CHECK(pair.run(128, kFar, kFar) >= 128 - kMostTries, algorithm.name);
-  pair.run(192, kNear, kNear);
-  for (int slow_at = 0; slow_at < 64; slow_at++)
-    CHECK(pair.run(256, kNear, kNear, slow_at) <= 2 * kMostTries, "an interruption");
-  // What one rank loses counts against what the other one gains.
-  pair.run(192, {10'000, 11'000}, {40'000, 20'000});
-  CHECK(pair.run(128, {10'000, 11'000}, {40'000, 20'000}) >= 128 - kMostTries, algorithm.name);
-  pair.run(192, {10'000, 45'000}, {40'000, 20'000});
-  CHECK(pair.run(128, {10'000, 45'000}, {40'000, 20'000}) <= kMostTries, algorithm.name);
+void check_states() {
+  Rank rank;
+  CHECK(!rank.after(0, kFar), "lines that nobody has used for long say nothing");
+  CHECK(!rank.due_after(kSoon / 2), "readers have not taken the line yet");
+  CHECK(rank.after(kSoon, kFar), "the first look that counts decides");
+  CHECK(rank.after(kSoon, kNear), "two that differ leave all as it is");
+  CHECK(rank.after(kSoon, kFar), "two of three");
+  CHECK(!rank.due_after(kSoon), "enough have voted");
+  for (int i = 0; i < 2; i++) CHECK(rank.after(kEvery, kFar), "far");
+  CHECK(rank.after(kEvery, kNear), "one of three");
+  CHECK(!rank.after(kEvery, kNear), "the cores are near each other now");
+  for (int i = 0; i < 3; i++) rank.after(kEvery, kNear);
+  for (int i = 0; i < 9; i++)
+    CHECK(!rank.after(kEvery, i % 3 == 0 ? kInterrupted : kNear), "an interruption is not far");
+  for (int i = 0; i < 9; i++)
+    CHECK(!rank.after(kEvery, kNear, i % 3 == 0 ? 1 : kMemory), "nor is a line that was not in memory");
 }
 
-// What comes seldom is tried more often.
-void check_large(const Algorithm& algorithm) {
-  Pair pair(algorithm, kLargeBytes);
-  pair.run(48, kNear, kNear);
-  CHECK(pair.run(32, kNear, kNear) <= 2, algorithm.name);
-  pair.run(48, kFar, kFar);
-  CHECK(pair.run(32, kFar, kFar) >= 32 - 2, algorithm.name);
-  pair.run(48, kNear, kNear);
-  CHECK(pair.run(32, kNear, kNear) <= 2, algorithm.name);
+void check_long_pause() {
+  Rank rank;
+  rank.after(0, kNear);
+  for (int i = 0; i < 3; i++) CHECK(!rank.after(kSoon, kNear), "near");
+  CHECK(!rank.after(kLong, kFar), "lines that nobody has used for long");
+  CHECK(rank.after(kSoon, kFar), "what was before the pause has no vote");
+}
+
+void check_real_looks() {
+  Rank rank;
+  for (int i = 0; i < 100'000; i++) rank.stores().begin();
+  CHECK(!rank.stores().past_caches(), "a line that nobody else reads is near");
 }
 #endif
 
 }  // namespace
 
 void test_outbox_stores(const Programs& programs) {
-#if defined(__x86_64__)
-  check_states(find(programs, Collective::AllGather, "direct", 2));
-  check_large(find(programs, Collective::AllGather, "direct", 2));
-#else
   Arguments arguments;
+  const Algorithm& algorithm = find(programs, Collective::AllGather, "direct", 2);
+#if defined(__x86_64__)
+  arguments.count = OutboxStores::kFromBytes / sizeof(float);
+  CHECK(OutboxStores::learns(make_call(algorithm, 0, arguments, 4 << 20)), "a message of that size");
+  arguments.outbox = Outbox::Cached;
+  CHECK(!OutboxStores::learns(make_call(algorithm, 0, arguments, 4 << 20)), "the caller has said how");
+  arguments.outbox = Outbox::Learnt;
+  arguments.count /= 2;
+  CHECK(!OutboxStores::learns(make_call(algorithm, 0, arguments, 4 << 20)), "small messages stay near");
+  check_states();
+  check_long_pause();
+  check_real_looks();
+#else
   arguments.count = 1 << 20;
-  CHECK(!OutboxStores::learns(make_call(find(programs, Collective::AllGather, "direct", 2), 0, arguments, 4 << 20)),
-        "there is one way to store");
+  CHECK(!OutboxStores::learns(make_call(algorithm, 0, arguments, 4 << 20)), "there is one way to store");
 #endif
 }
 
