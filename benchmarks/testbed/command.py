@@ -42,6 +42,7 @@ AT_A_TIME = 4
 PAUSES_FROM_BYTES = 64 << 10
 PAUSE_S = 1.0
 FINALISTS = 4
+_BEGAN = time.monotonic()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -200,4 +201,4 @@ def _ended(number: int, frame: FrameType | None) -> None:
 
 
 def _say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
+    print(f"{time.monotonic() - _BEGAN:5.0f} s  {words}", file=sys.stderr, flush=True)
