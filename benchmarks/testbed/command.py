@@ -103,11 +103,11 @@ def _measure(
         for contender in field:
             ending.callback(contender.close)
         for some in _groups(todo):
-            if time.monotonic() > until:
+            unchosen = [record for record in some if table.OURS not in configs.get(record.cell, {})]
+            if time.monotonic() + options.race * len(unchosen) > until:  # the next piece has time for whole races
                 break
             for record in some:
-                chosen = configs.get(record.cell, {}).get(table.OURS)
-                _choose(scene, record, field[0], chosen, min(options.race, (until - time.monotonic()) / len(some) / 2))
+                _choose(scene, record, field[0], configs.get(record.cell, {}).get(table.OURS), options.race)
                 for ring in (contender for contender in field if contender.name == table.RING):
                     ring.configs[record.cell] = ours.config_words(REFERENCE)
                     if not table.needs_ring(scene, record.cell):
