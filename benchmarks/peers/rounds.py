@@ -182,6 +182,7 @@ def run(
     say: Callable[[str], None],
     flag: Flag = lambda: None,
     hopeless_after: int = HOPELESS_AFTER,
+    asks_more: Callable[[CellRecord], bool] = lambda record: False,
 ) -> None:
     """Nine rounds of every cell; then passes over the undecided ones, the least certain first.
 
@@ -190,6 +191,7 @@ def run(
         flag: tells the state of the host, once a round.
         most_rounds: of one cell.
         hopeless_after: rounds of a cell that every peer takes part in.
+        asks_more: whether a cell gets more rounds, up to the most, though its verdict is clear.
     """
     order = list(records)
     n_rounds = min(MIN_ROUNDS, most_rounds)
@@ -204,9 +206,10 @@ def run(
         say(f"round {number + 1} of {n_rounds}, {len(records)} cells")
     while True:
         open_cells = [
-            (max(j.half_width for j in undecided), record)
+            (max((j.half_width for j in undecided), default=0.0), record)
             for record in records
             if (undecided := [j for j in record.judgements(contenders) if needs_rounds(j, most_rounds=most_rounds)])
+            or (record.n_rounds < most_rounds and asks_more(record))
         ]
         if not open_cells:
             return

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import signal
 import statistics
@@ -120,6 +121,7 @@ def _measure(
                 keep=samples.keep,
                 say=_say,
                 hopeless_after=GLOO_ROUNDS,
+                asks_more=functools.partial(_has_open_target, scene),
             )
         for contender in field:
             for fault in contender.faults:
@@ -168,7 +170,14 @@ def _groups(records: Sequence[CellRecord]) -> Iterator[Sequence[CellRecord]]:
 
 def _is_open(scene: Scene, record: CellRecord, configs: dict[Cell, dict[str, str]], most_rounds: int) -> bool:
     row = table.judged(scene, record, configs.get(record.cell, {}))
-    return row is None or needs_rounds(row.judgement, most_rounds=most_rounds)
+    if row is None or needs_rounds(row.judgement, most_rounds=most_rounds):
+        return True
+    return record.n_rounds < most_rounds and table.State.OPEN in row.targets.values()
+
+
+def _has_open_target(scene: Scene, record: CellRecord) -> bool:
+    row = table.judged(scene, record, {})
+    return row is not None and table.State.OPEN in row.targets.values()
 
 
 def _report(wanted: dict[Scene, list[Cell]], options: argparse.Namespace) -> bool:
