@@ -37,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rate_mbit=options.rate or None,
             slow_mbit=dict(map(_slow, options.slow)),
             n_interfaces=options.interfaces,
+            congestion=options.congestion,
             prefix=options.prefix or _prefix(options.do),
         )
         if options.do == "up":
@@ -95,6 +96,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--per-host", metavar="N,N", help="ranks of each host, which says how many hosts; default 1")
     parser.add_argument("--slow", action="append", default=[], metavar="HOST=MBIT", help="another rate for one host")
     parser.add_argument("--interfaces", type=int, default=1, metavar="N", help="of each host, 1 to 8; default 1")
+    parser.add_argument("--congestion", metavar="NAME", help="how TCP finds its rate, as cubic; default the machine's")
     parser.add_argument("--scene", action="append", default=[], metavar="NAME", help="of findings; may be repeated")
     parser.add_argument("--prefix", default="", help="of the namespaces' names; default at")
     parser.add_argument("--within", type=float, default=_WITHIN_S, metavar="S", help="the longest that run may take")

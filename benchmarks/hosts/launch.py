@@ -68,8 +68,8 @@ def run_ranks(
         return out.read().decode(errors="replace")
 
 
-def environment(network: Network, rank: int, per_host: Sequence[int]) -> dict[str, str]:
-    """What torchrun sets, and gloo's interface."""
+def environment(network: Network, rank: int, per_host: Sequence[int], port: int = PORT) -> dict[str, str]:
+    """What torchrun sets, and gloo's interface. Jobs that run at the same time need ports of their own."""
     host, local = [(host, local) for host, size in enumerate(per_host) for local in range(size)][rank]
     return {
         "RANK": str(rank),
@@ -78,7 +78,7 @@ def environment(network: Network, rank: int, per_host: Sequence[int]) -> dict[st
         "LOCAL_WORLD_SIZE": str(per_host[host]),
         "GROUP_RANK": str(host),
         "MASTER_ADDR": network.address(0),
-        "MASTER_PORT": str(PORT),
+        "MASTER_PORT": str(port),
         "GLOO_SOCKET_IFNAME": "eth0",
         "OMP_NUM_THREADS": "1",
     }

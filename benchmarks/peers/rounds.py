@@ -115,12 +115,12 @@ class CellRecord:
             )
         return [judgement for judgement in made if judgement is not None]
 
-    def give_up(self, contenders: Sequence[Contender]) -> None:
-        """Note the peers that need not run again."""
+    def give_up(self, contenders: Sequence[Contender], after: int) -> None:
+        """Note the peers that need not run again, of those that have so many samples."""
         peers = self._samples_of(contenders, "peer")
         medians = {name: statistics.median(s.time_us for s in samples) for name, samples in peers.items()}
         for name, samples in peers.items():
-            if len(samples) >= HOPELESS_AFTER and min(s.time_us for s in samples) > HOPELESS * min(medians.values()):
+            if len(samples) >= after and min(s.time_us for s in samples) > HOPELESS * min(medians.values()):
                 self.hopeless.add(name)
 
     def _samples_of(self, contenders: Sequence[Contender], role: str) -> dict[str, list[Sample]]:
@@ -132,7 +132,13 @@ Flag = Callable[[], float | None]
 """Microseconds of a word from one core to another and back, or None where nobody knows."""
 
 
-def run_round(record: CellRecord, contenders: Sequence[Contender], keep: Keep, flag: Flag) -> None:
+def run_round(
+    record: CellRecord,
+    contenders: Sequence[Contender],
+    keep: Keep,
+    flag: Flag,
+    hopeless_after: int = HOPELESS_AFTER,
+) -> None:
     """One sample of every contender, in random order."""
     number, cell = record.n_rounds, record.cell
     running = [
@@ -163,7 +169,7 @@ def run_round(record: CellRecord, contenders: Sequence[Contender], keep: Keep, f
         record.samples.setdefault(contender.name, []).append(sample)
         keep(cell, contender, sample, flag_us)
     record.n_rounds += 1
-    record.give_up(contenders)
+    record.give_up(contenders, hopeless_after)
 
 
 def run(
@@ -175,6 +181,8 @@ def run(
     keep: Keep,
     say: Callable[[str], None],
     flag: Flag = lambda: None,
+    hopeless_after: int = HOPELESS_AFTER,
+    asks_more: Callable[[CellRecord], bool] = lambda record: False,
 ) -> None:
     """Nine rounds of every cell; then passes over the undecided ones, the least certain first.
 
@@ -182,6 +190,8 @@ def run(
         until: time.monotonic() at which to stop; at least one round is run of every cell that has none.
         flag: tells the state of the host, once a round.
         most_rounds: of one cell.
+        hopeless_after: rounds of a cell that every peer takes part in.
+        asks_more: whether a cell gets more rounds, up to the most, though its verdict is clear.
     """
     order = list(records)
     n_rounds = min(MIN_ROUNDS, most_rounds)
@@ -192,13 +202,14 @@ def run(
                 continue  # an earlier piece ran it
             if number and time.monotonic() > until:
                 return
-            run_round(record, contenders, keep, flag)
+            run_round(record, contenders, keep, flag, hopeless_after)
         say(f"round {number + 1} of {n_rounds}, {len(records)} cells")
     while True:
         open_cells = [
-            (max(j.half_width for j in undecided), record)
+            (max((j.half_width for j in undecided), default=0.0), record)
             for record in records
             if (undecided := [j for j in record.judgements(contenders) if needs_rounds(j, most_rounds=most_rounds)])
+            or (record.n_rounds < most_rounds and asks_more(record))
         ]
         if not open_cells:
             return
@@ -208,4 +219,4 @@ def run(
             for _ in range(PASS_ROUNDS):
                 if time.monotonic() > until:
                     return
-                run_round(record, contenders, keep, flag)
+                run_round(record, contenders, keep, flag, hopeless_after)

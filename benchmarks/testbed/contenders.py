@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hosts.launch import environment
+from hosts.launch import PORT, environment
 from hosts.network import Network
 from peers.libraries import LIBRARIES, launch
 from peers.rounds import Contender
@@ -40,7 +40,9 @@ def contenders(
     """Ours first, then our fixed ring where hosts have several ranks, then the peers."""
     made = [_contender(OURS, "ours", network, per_host, _ours(network, per_host, cores), "")]
     if max(per_host) > 1:
-        made.append(_contender(RING, "prototype", network, per_host, _ours(network, per_host, cores), "fixed"))
+        made.append(
+            _contender(RING, "prototype", network, per_host, _ours(network, per_host, cores, PORT + 1), "fixed")
+        )
     for name, home in homes.items():
         start, settings = _PEERS[name]
         made.append(_contender(name, "peer", network, per_host, start(network, per_host, cores, home), settings))
@@ -62,19 +64,21 @@ def _contender(
     return Contender(name=name, role=role, memory=Memory.PRIVATE, settings=settings, start=start)
 
 
-def _inside(network: Network, per_host: tuple[int, ...], rank: int, words: Sequence[str]) -> list[str]:
+def _inside(
+    network: Network, per_host: tuple[int, ...], rank: int, words: Sequence[str], port: int = PORT
+) -> list[str]:
     """A rank's program in its host, with what torchrun would set."""
-    variables = environment(network, rank, per_host)
+    variables = environment(network, rank, per_host, port)
     host = int(variables["GROUP_RANK"])
     return [*network.inside(host), "env", *(f"{key}={value}" for key, value in variables.items()), *words]
 
 
-def _ours(network: Network, per_host: tuple[int, ...], cores: Sequence[int]) -> Launch:
+def _ours(network: Network, per_host: tuple[int, ...], cores: Sequence[int], port: int = PORT) -> Launch:
     words = [sys.executable, "-P", str(Path(__file__).with_name("our_rank.py"))]
     listed = ",".join(map(str, cores))
     return Launch(
         commands=lambda address, scratch: [
-            _inside(network, per_host, rank, [*words, address, listed]) for rank in range(sum(per_host))
+            _inside(network, per_host, rank, [*words, address, listed], port) for rank in range(sum(per_host))
         ],
         env={"OPENBLAS_NUM_THREADS": "1"},
     )

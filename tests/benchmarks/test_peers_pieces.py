@@ -12,7 +12,7 @@ from peers.choosing import run_side_by_side, winner
 from peers.earlier import read
 from peers.ours import Race, config_of, config_words
 from peers.output import COLUMNS, SampleFile
-from peers.rounds import CellRecord, Contender, run_round
+from peers.rounds import CellRecord, Contender, run, run_round
 
 from autotune.backends.mpi_ranks import RankSet
 from autotune.errors import UsageError
@@ -81,6 +81,21 @@ def test_a_round_is_marked_with_the_state_and_hopeless_peers_rest() -> None:
     assert [name for name, _ in kept].count("hopeless") == 2
     assert record.hopeless == {"hopeless"}
     assert record.judgements(field)[0].ratios["hopeless"].n_rounds == 2
+
+
+@pytest.mark.parametrize(("enough", "n_rounds"), [(0, 9), (12, 12), (99, 15)])
+def test_a_cell_whose_verdict_is_clear_gets_more_rounds_if_it_asks_up_to_the_most(enough: int, n_rounds: int) -> None:
+    record = CellRecord(cell=CELL)
+    run(
+        [record],
+        [timed("ours private", "ours", 1.0), timed("peer", "peer", 2.0)],
+        until=math.inf,
+        most_rounds=15,
+        keep=lambda cell, who, sample, flag_us: None,
+        say=lambda words: None,
+        asks_more=lambda record: record.n_rounds < enough,
+    )
+    assert record.n_rounds == n_rounds
 
 
 class Timed(Contender):

@@ -86,6 +86,30 @@ def test_ranks_of_a_host_share_its_way_out_and_not_their_memory() -> None:
     assert everybody / around == pytest.approx(2.0 / 1.5, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("states", "gain"), [(("up",), 1.0), (("up", "up"), 2.0), (("up", "down"), 1.0), (("up", "slower"), 1.0)]
+)
+def test_as_many_leaders_as_interfaces_that_are_up_and_equally_fast_cost_least(
+    states: tuple[str, ...], gain: float
+) -> None:
+    plain = hosts(2)
+    nics = [
+        Nic(
+            id=f"h{number}/eth{place}",
+            parent=f"h{number}",
+            name=f"eth{place}",
+            rate_gb_per_s=GB_PER_S / (10 if state == "slower" else 1),
+            state="up" if state == "slower" else state,
+        )
+        for number in range(2)
+        for place, state in enumerate(states)
+    ]
+    topology = Topology(devices=(*plain.devices, *nics), links=plain.links)
+    model, asked = joined_model(topology, (2, 2)), problem((2, 2), 64 << 20)
+    one, two = (model.price(asked, replace(RING, algorithm=name)).time_us for name in ("leaders", "two_leaders"))
+    assert one / two == pytest.approx(gain, rel=0.05)
+
+
 def test_interfaces_on_a_switch_tell_the_rates_of_their_hosts() -> None:
     """The links that a probe fills are those of the way then: interface to switch, switch to interface."""
     plain = hosts(4, measured=False)
