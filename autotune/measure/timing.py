@@ -19,7 +19,7 @@ BATCH_US = 200.0
 SAMPLE_US = 1000.0
 """What the calls of a sample take together at least, where they are timed one by one and asking for one is cheap."""
 COSTLY_SAMPLE_US = 10_000.0
-"""The same where a sample costs 4 to 9 ms besides its calls (several hosts, torch): shorter calls would save little of
+"""The same where a sample costs 4 to 9 ms besides its calls (several hosts, torch): a shorter one would save little of
 that, and a call's own noise, which falls as samples grow, is most of theirs (docs/search.md)."""
 MOST_CALLS = 8
 
