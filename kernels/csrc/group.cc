@@ -118,7 +118,7 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
   const auto announced = [&](std::size_t wave) { return (start + wave) << kSignatureBits | chain_; };
   RankLine& line = segment_.line(rank_);
 
-  Wave wave;  // all of it is set below; to clear it first would cost a tenth of a small call
+  Wave wave;  // all of it is set below; clearing it first was 3 % of the samples of a profile of small calls
   wave.half = half;
   wave.bank = bank_of(call_);
   wave.stream = call.stream && input != output;

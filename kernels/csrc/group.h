@@ -142,7 +142,7 @@ class Group {
   const Arithmetic& arithmetic_;
   Transcoder transcoder_;
   OutboxStores outbox_stores_;
-  std::atomic<bool> busy_{false};  // a call is under way
+  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   std::uint64_t call_ = 0;            // number of the current call, from 1
   std::uint64_t chain_ = 0;           // of the signatures of all calls up to the current one; 20 bits
   std::uint64_t epoch_ = 1;           // first wave of the next call
