@@ -157,11 +157,11 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
       line.clock.store(start + w + 1, std::memory_order_release);
       waiting_.ring();
       // Later clocks of this call nobody on another host waits for.
-      if (network_ && w + plan.window <= plan.waves) [[unlikely]] tell_clock_to_writers(program, plan.window > 2);
+      if (network_ && w + plan.window <= plan.waves) [[unlikely]] tell_clock_to_writers(program);
     }
   }
   if (network_) [[unlikely]] {
-    if (!program.synchronising) tell_clock_to_writers(program, false);
+    if (!program.synchronising) tell_clock_to_writers(program);
     finish_sending();
   }
   if (wave.stream) store_fence();  // the caller may hand the output to another thread

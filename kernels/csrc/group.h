@@ -123,7 +123,7 @@ class Group {
   bool only_kept(const Instruction& op, const Program& program) const;
   bool land(const Instruction& op, const Program& program, const Wave& wave, const Plan& plan, char* place);
   bool only_sent(const Instruction& op, const Program& program) const;
-  void tell_clock_to_writers(const Program& program, bool in_a_call);
+  void tell_clock_to_writers(const Program& program);
   void finish_sending();
   char* messages(int rank, const Wave& wave) const;
   // Whether it was there at the first look.

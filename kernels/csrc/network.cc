@@ -143,7 +143,6 @@ void Network::post(int reader, const Message& message, const std::vector<Stretch
       send(reader, packet, stretch.data + at, std::min(most, stretch.bytes - at));
     }
   if (!sent) send(reader, packet, nullptr, 0);
-  peers_[static_cast<std::size_t>(reader)].told_clock = segment_->line(rank_).clock.load();
 }
 
 void Network::tell_clock(int rank) {

@@ -100,10 +100,6 @@ class Network final : private Wire::Taker {
   void drop_unsent();
   // This rank's clock, for one that waits for it.
   void tell_clock(int rank);
-  // Whether a message told a rank this clock, or the one before.
-  bool told_lately(int rank) const {
-    return peers_[static_cast<std::size_t>(rank)].told_clock + 1 >= segment_->line(rank_).clock.load();
-  }
   // This rank's clock and record, and please yours.
   void ask(int rank);
 
@@ -126,7 +122,6 @@ class Network final : private Wire::Taker {
   struct Packet;
   struct Peer {
     std::uint64_t told_call = 0;  // the last call whose record it has
-    std::uint64_t told_clock = 0;  // by the last message
     std::uint64_t token_out = 0, token_in = 0;
     bool owed = false;       // an answer
     bool thanked = false;    // for a report or farewell, too
