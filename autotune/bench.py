@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from .db import TrialStore
 from .errors import AutotuneError
-from .kernels.calls import host_numbers, layout_of
+from .kernels.programs import host_numbers, layout_of
 from .kernels.schedules.registry import build
 from .measure import Backend, Failure, Timing, median_interval, paired_ratio
 from .report.bench_table import BenchResult

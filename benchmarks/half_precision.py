@@ -21,7 +21,8 @@ import numpy as np
 
 from autotune.backends.native import NativeBackend
 from autotune.kernels import _native
-from autotune.kernels.calls import DTYPE_NUMBER, OP_NUMBER
+from autotune.kernels.calls import OP_NUMBER
+from autotune.kernels.programs import DTYPE_NUMBER
 from autotune.measure import Failure, paired_ratio
 from autotune.settings import read
 from autotune.types import Collective, DType, OpClass, Phase, Problem, ReduceOp, RuleKey, Sample, SampleKind

@@ -7,9 +7,10 @@ May not touch: topology, tables, settings. Importing this package loads NumPy an
 from __future__ import annotations
 
 from ._native import create_segment
-from .calls import Shape, distinct_names, host_numbers, lossy_names, single_copy_names, slices, zero_copy_names
 from .communicator import Communicator, Selector
 from .feedback import ErrorFeedback
+from .knobs import Shape
+from .programs import distinct_names, host_numbers, lossy_names, single_copy_names, slices, zero_copy_names
 from .single_copy import single_copy_fault
 
 __all__ = [

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Literal, overload
 from ..errors import UsageError
 from ..types import Collective, Config, DType, ReduceOp
 from .buffers import elements, like
-from .calls import DTYPE_NUMBER, Shape
 from .combining import Combining
+from .knobs import Shape
+from .programs import DTYPE_NUMBER
 from .splits import agreed_counts
 
 if TYPE_CHECKING:

@@ -24,8 +24,9 @@ from ..types import Collective, Config, DType, Memory, ReduceOp
 from . import _native
 from .asynchronous import Progress
 from .buffers import elements, named, numpy_dtype, op_of
-from .calls import Calls, Shape, without_single_copy
+from .calls import Calls
 from .collectives import Collectives
+from .knobs import Shape, without_single_copy
 from .symmetric import PRIVATE, Placing, SymmetricMemory
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..types import Collective, Config, DType
-from .calls import host_numbers, layout_of
 from .codecs import Codec
+from .programs import host_numbers, layout_of
 from .schedules.registry import build
 from .schedules.wire import follow
 

@@ -16,7 +16,7 @@ from ..types import Collective, Config, DType, ReduceOp
 from . import _native
 from .asynchronous import STAGED_BYTES, Handle, Progress, guarded
 from .buffers import bytes_of
-from .calls import Shape
+from .knobs import Shape
 
 if TYPE_CHECKING:
     from .buffers import Buffer

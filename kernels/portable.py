@@ -32,9 +32,9 @@ import torch.distributed as dist
 from ..errors import BackendUnavailable, CommunicatorError, UsageError
 from ..types import Collective, Config, DType, Layout, Memory, ReduceOp
 from .buffers import named, op_of
-from .calls import Shape
 from .codecs import Codec
 from .communicator import Selector
+from .knobs import Shape
 from .portable_check import agree
 from .portable_codecs import tensor_codec
 from .portable_compiler import plan_of

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from ..errors import CommunicatorError
 from ..types import Config
-from .calls import Shape
+from .knobs import Shape
 
 _TEXT_BYTES = 256
 _CONFIG_BYTES = 128

@@ -10,7 +10,7 @@ import torch
 
 from ..errors import UsageError
 from ..types import Collective
-from .calls import Shape
+from .knobs import Shape
 
 
 def lengths(shape: Shape, n: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import torch
 
 from ..errors import UsageError
 from ..types import Config, KnobValue, ReduceOp
-from .calls import SLICES_IN_FLIGHT
+from .knobs import SLICES_IN_FLIGHT
 from .portable_codecs import TensorCodec
 from .portable_encoded import EncodedSlice
 from .portable_plan import Cut, Plan

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import Shape, _native
-from ..kernels.calls import DTYPE_NUMBER
+from ..kernels.programs import DTYPE_NUMBER
 from ..measure import exact_modulus
 from ..types import Collective, DType, ReduceOp
 

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from ..errors import BackendUnavailable, UsageError
 from ..kernels import distinct_names, host_numbers
-from ..kernels.calls import layout_of
 from ..kernels.codecs import Codec
 from ..kernels.portable_compiler import plan_of
 from ..kernels.portable_plan import cut
+from ..kernels.programs import layout_of
 from ..kernels.schedules.registry import build, names
 from ..kernels.schedules.wire import codec_legality
 from ..space import CODECS

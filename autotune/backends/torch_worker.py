@@ -32,10 +32,10 @@ import torch.distributed as dist
 
 from ..errors import AutotuneError, UsageError
 from ..kernels import Communicator, Shape, _native
-from ..kernels.calls import layout_of
 from ..kernels.portable import PortableCommunicator
 from ..kernels.portable_clock import Clock
 from ..kernels.portable_tensors import lengths
+from ..kernels.programs import layout_of
 from ..kernels.symmetric import Placing
 from ..measure.timing import COSTLY_SAMPLE_US
 from ..portfolio.torch_groups import library_call

@@ -17,7 +17,7 @@ _WINDOW = 3
 _FEW_LEVELS = 8
 _ROTATED_FROM_BYTES = 4 << 10  # messages of this size on go round the outbox, call by call (kernels/csrc/group.cc)
 _ROTATION_BYTES = 1 << 20  # so much of each half
-SLICES_IN_FLIGHT = 4  # the native executor's default (kernels/calls.py)
+SLICES_IN_FLIGHT = 4  # the native executor's default (kernels/knobs.py)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from .price import Price, check_config
 from .work import Work, work_of
 
 STREAM_FROM_BYTES = 16 << 20
-"""From this size on outputs are written past the caches (kernels/calls.py)."""
+"""From this size on outputs are written past the caches (kernels/knobs.py)."""
 
 _AT = {name: number for number, name in enumerate(HostParameters.names())}
 _BUFFER_OCTAVES = 2.0  # a cache stops holding a buffer over so many doublings of its size, its own size in the middle

@@ -17,8 +17,9 @@ from functools import lru_cache
 import numpy as np
 
 from ..errors import UsageError
+from ..kernels.schedules.algorithm import DENSE_LIMIT
 from ..kernels.schedules.ir import Schedule
-from ..kernels.schedules.registry import DENSE_LIMIT, build, names
+from ..kernels.schedules.registry import build, names
 from ..types import Collective, Layout
 from .fabric import IntArray
 

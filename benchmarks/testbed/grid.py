@@ -13,7 +13,7 @@ from hosts.findings import PAYLOAD
 from peers.cells import Cell
 
 from autotune.errors import UsageError
-from autotune.kernels.calls import layout_of
+from autotune.kernels.programs import layout_of
 from autotune.kernels.schedules.registry import build, names
 from autotune.types import Collective, Config, Layout
 from autotune.units import format_bytes

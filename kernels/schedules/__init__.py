@@ -4,8 +4,9 @@
 other files hold one pattern each. numpy only: no buffers, no processes, no topology.
 """
 
+from .algorithm import Algorithm
 from .ir import Schedule, Step, Transfer
-from .registry import ALGORITHMS, Algorithm, build, cost_figures, names
+from .registry import ALGORITHMS, build, cost_figures, names
 from .semantics import ScheduleError, check, holds
 
 __all__ = [

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ...types import Collective, Layout
-from .registry import ALGORITHMS, Algorithm, cost_figures
+from .algorithm import Algorithm
+from .registry import ALGORITHMS, cost_figures
 
 _PLAIN_SIZES = range(4, 18)
 _GROUPED_SIZES = ((2, 3), (3, 2), (2, 4), (4, 2), (3, 3), (5, 3))

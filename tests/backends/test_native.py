@@ -12,7 +12,7 @@ import pytest
 from autotune.backends.launch import start_here
 from autotune.backends.native import NativeBackend, pair_figures
 from autotune.kernels import host_numbers, single_copy_fault, slices, zero_copy_names
-from autotune.kernels.calls import layout_of
+from autotune.kernels.programs import layout_of
 from autotune.kernels.schedules.registry import build, names
 from autotune.measure import Failure, Timing
 from autotune.types import (

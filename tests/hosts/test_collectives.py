@@ -14,7 +14,7 @@ from ranks.checks import check_alike, check_close, check_exact
 from scenes.scene import Played, Scene
 from spec import STORAGE, Array
 
-from autotune.kernels.calls import layout_of
+from autotune.kernels.programs import layout_of
 from autotune.kernels.schedules.registry import ALGORITHMS, build, names
 from autotune.kernels.schedules.wire import codec_legality
 from autotune.types import Collective, DType, ReduceOp

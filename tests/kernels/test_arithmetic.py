@@ -10,7 +10,8 @@ from spec import FLOATS, STORAGE, Array, combined, stored, widened
 
 from autotune.errors import UsageError
 from autotune.kernels import _native
-from autotune.kernels.calls import DTYPE_NUMBER, OP_NUMBER
+from autotune.kernels.calls import OP_NUMBER
+from autotune.kernels.programs import DTYPE_NUMBER
 from autotune.types import DType, ReduceOp
 
 

@@ -10,8 +10,8 @@ from ranks.cases import Call
 from ranks.pool import Groups, Ranks, Step
 
 from autotune.errors import UsageError
-from autotune.kernels.calls import Route, load_program, lossy_names
 from autotune.kernels.communicator import Communicator
+from autotune.kernels.programs import Route, load_program, lossy_names
 from autotune.types import Collective, Config
 
 C = Collective

@@ -18,8 +18,8 @@ from litmus.operations import Add, Fence, Load, Operation, Read, Store, Write
 from litmus.protocol import FOREVER, Call, Rules, clocks, thread
 from litmus.source import synchronises, unknown
 
-from autotune.kernels.calls import distinct_names
 from autotune.kernels.compiler import compile_program
+from autotune.kernels.programs import distinct_names
 from autotune.kernels.schedules.registry import build
 from autotune.kernels.zero_copy import NotZeroCopy, compile_single_copy, compile_zero_copy
 from autotune.types import Collective

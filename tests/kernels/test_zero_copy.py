@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from zero_copy.machine import Call, Fault, run
 
-from autotune.kernels.calls import single_copy_names, zero_copy_names
 from autotune.kernels.program import BEFORE_POST, TO_OUTPUT, Instruction, Program, Space
+from autotune.kernels.programs import single_copy_names, zero_copy_names
 from autotune.kernels.schedules.registry import build, names
 from autotune.kernels.zero_copy import NotZeroCopy, compile_single_copy, compile_zero_copy
 from autotune.types import Collective

@@ -26,9 +26,9 @@ from spec import STORAGE, Array, widened
 
 from autotune.errors import AutotuneError
 from autotune.kernels import Communicator, ErrorFeedback, Shape, _native
-from autotune.kernels.calls import DTYPE_NUMBER
 from autotune.kernels.compiler import compile_program
 from autotune.kernels.program import TO_OUTBOX
+from autotune.kernels.programs import DTYPE_NUMBER
 from autotune.kernels.schedules.registry import build, names
 from autotune.kernels.symmetric import Placing
 from autotune.types import Collective, Config, DType, Memory, ReduceOp

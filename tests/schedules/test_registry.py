@@ -10,7 +10,7 @@ from schedules.cases import cases
 
 from autotune.errors import UsageError
 from autotune.kernels.schedules import ALGORITHMS, build, cost_figures, names
-from autotune.kernels.schedules.registry import DENSE_LIMIT
+from autotune.kernels.schedules.algorithm import DENSE_LIMIT
 from autotune.types import Collective, Layout
 
 C = Collective

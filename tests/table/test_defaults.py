@@ -183,7 +183,7 @@ PLACEMENTS = [
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=lambda sizes: f"{len(sizes)}x{sizes[0]}to{sizes[-1]}")
 def test_shipped_defaults_over_several_hosts_are_legal_schedules(placement: tuple[int, ...]) -> None:
     from autotune.kernels import host_numbers
-    from autotune.kernels.calls import layout_of
+    from autotune.kernels.programs import layout_of
     from autotune.kernels.schedules import registry
 
     layout = layout_of(sum(placement), 0, host_numbers(placement))

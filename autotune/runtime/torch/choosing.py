@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ...errors import UsageError
-from ...kernels.calls import layout_of
 from ...kernels.codecs import Codec
+from ...kernels.programs import layout_of
 from ...kernels.schedules.registry import build, names
 from ...kernels.schedules.wire import codec_legality
 from ...types import Collective, Config

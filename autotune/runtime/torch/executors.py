@@ -18,9 +18,9 @@ import torch.distributed as dist
 from ...errors import UsageError
 from ...kernels import ErrorFeedback, Shape
 from ...kernels.asynchronous import STAGED_BYTES, guarded
-from ...kernels.calls import layout_of
 from ...kernels.portable import PortableCommunicator
 from ...kernels.portable_feedback import TensorFeedback
+from ...kernels.programs import layout_of
 from ...table import LIBRARY
 from ...types import Collective, Config, DType, Memory, ReduceOp
 from ..selector import Selector

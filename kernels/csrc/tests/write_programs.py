@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from autotune.kernels.calls import layout_of
 from autotune.kernels.compiler import compile_program
 from autotune.kernels.program import Program
+from autotune.kernels.programs import layout_of
 from autotune.kernels.schedules.ir import Schedule
 from autotune.kernels.schedules.registry import build, names
 from autotune.kernels.schedules.wire import codec_legality
