@@ -24,7 +24,7 @@ from .mpi_knobs import call_of, candidates, sample_words, why_not
 from .mpi_program import KINDS, Kind, Mpi, compiled, find_mpi
 from .mpi_protocol import NoTimes, ProtocolError
 from .mpi_ranks import RankSet, RanksFailed
-from .mpi_sampling import Outcome, Plan, Sampler
+from .mpi_sampling import Outcome, Sampler
 from .pooled import PooledBackend
 from .rank_process import Json, PoolFailed
 from .round_request import config_of
@@ -103,7 +103,6 @@ class MpiRanks:
         self._name = mpi.kind.name
         self._mpi, self._program, self._cores = mpi, program, tuple(cores)
         self._samplers: dict[Start, Sampler] = {}
-        self._plans: dict[_Cell, Plan] = {}
         self._refused: dict[Start, str] = {}
         try:
             self._under(())
@@ -136,22 +135,11 @@ class MpiRanks:
         if start in self._refused:
             return NoTimes(why="refused", words=self._refused[start])
         sampler, words = self._samplers[start], sample_words(self._name, cell.problem, config)
-        if not sampler.prepared(cell, words):
-            like = self._planned(cell)
-            made = like if isinstance(like, NoTimes) else sampler.prepare(cell, words, like)
-            if isinstance(made, NoTimes):
-                return made
-        return sampler.sample(cell, words, batch=batch)
-
-    def _planned(self, cell: _Cell) -> Plan | NoTimes:
-        """How all configs of a cell are sampled: as the library's own choice, without settings."""
-        if cell not in self._plans:
-            own = sample_words(self._name, cell.problem, Config(algorithm=LIBRARY_CHOICE))
-            made = self._samplers[()].prepare(cell, own)
-            if isinstance(made, NoTimes):
-                return made
-            self._plans[cell] = made
-        return self._plans[cell]
+        # Like the library's own choice without settings, for every config of a cell.
+        own = sample_words(self._name, cell.problem, Config(algorithm=LIBRARY_CHOICE))
+        like = self._samplers[()].prepare(cell, own)
+        made = like if isinstance(like, NoTimes) else sampler.prepare(cell, words, like)
+        return made if isinstance(made, NoTimes) else sampler.sample(cell, words, batch=batch)
 
     def _under(self, start: Start) -> None:
         launch = self._mpi.launch(self._program, self.n_ranks, self._cores, start)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ..measure import Timing, batch_calls, single_calls, undisturbed_mean
+from ..measure import Timing, batch_calls, calls_like, single_calls, undisturbed_mean
 from ..measure.timing import BATCH_US, SAMPLE_US
 from ..types import Collective, SampleKind
 from .mpi_protocol import NoTimes, Request, Times, parse_answer, slowest
@@ -83,12 +83,9 @@ class Sampler:
         if self._cpu_at_start_s is None:
             self._cpu_at_start_s = before_s
         try:
-            plan = self._plans.get((cell, config))
-            if plan is None:
-                made = self._planned(cell, config, batch)
-                if isinstance(made, NoTimes):
-                    return made
-                plan = self._plans[cell, config] = made
+            plan = self.prepare(cell, config)
+            if isinstance(plan, NoTimes):
+                return plan
             times = self._ask(cell, config, plan, batch)
             if isinstance(times, NoTimes):
                 return times
@@ -97,21 +94,24 @@ class Sampler:
             self.busy_cpu_s += self.ranks.cpu_seconds() - before_s
 
     def prepare(self, cell: Cell, config: str, like: Plan | None = None) -> Plan | NoTimes:
-        """Touch a cell's pages and agree on its samples: as an estimate says, or like another's, to compare with that.
-
-        A batch is shorter than the other's where it would take five times as long as a batch need take.
+        """Touch a cell's pages and agree on its samples, once: as an estimate says, or like another's, to compare with
+        that.
 
         Raises:
             RanksFailed, ProtocolError: as `sample`.
         """
-        made = self._planned(cell, config, 0) if like is None else self._like(cell, config, like)
-        if isinstance(made, Plan):
-            self._plans[cell, config] = made
-        return made
-
-    def prepared(self, cell: Cell, config: str) -> bool:
-        """Whether its samples are agreed."""
-        return (cell, config) in self._plans
+        plan = self._plans.get((cell, config))
+        if plan is None:
+            # Estimated even where it is like another's: what a set of ranks has done before shows in its short calls.
+            estimate_us = self._estimate_us(cell, config)
+            if isinstance(estimate_us, NoTimes):
+                return estimate_us
+            if like is None:
+                plan = plan_of(estimate_us, cell)
+            else:
+                plan = replace(like, calls=calls_like(like.calls, estimate_us))
+            self._plans[cell, config] = plan
+        return plan
 
     def idle_cpu_s(self) -> float:
         """Processor time that the ranks have used outside their samples since the first one."""
@@ -119,23 +119,12 @@ class Sampler:
             return 0.0
         return self.ranks.cpu_seconds() - self._cpu_at_start_s - self.busy_cpu_s
 
-    def _planned(self, cell: Cell, config: str, batch: int) -> Plan | NoTimes:
-        estimate_us = self._estimate_us(cell, config, batch)
-        return estimate_us if isinstance(estimate_us, NoTimes) else plan_of(estimate_us, cell)
-
-    def _like(self, cell: Cell, config: str, like: Plan) -> Plan | NoTimes:
-        # Estimated all the same, with the same calls: what a set of ranks has done before shows in its short calls.
-        estimate_us = self._estimate_us(cell, config, 0)
-        if isinstance(estimate_us, NoTimes) or like.calls == 1:
-            return estimate_us if isinstance(estimate_us, NoTimes) else like
-        return replace(like, calls=max(2, min(like.calls, int(5 * BATCH_US / estimate_us))))
-
-    def _estimate_us(self, cell: Cell, config: str, batch: int) -> float | NoTimes:
+    def _estimate_us(self, cell: Cell, config: str) -> float | NoTimes:
         # First touch of pages; then an estimate, a longer one where the clock needs it. The shortest of several counts,
         # since one disturbed estimate would have short calls timed one by one for the whole run.
         estimates_us: list[float] = []
         for calls in (1, 4, 4, 32, 32):
-            times = self._ask(cell, config, Plan(calls=calls, repeats=1, buffers=1), batch)
+            times = self._ask(cell, config, Plan(calls=calls, repeats=1, buffers=1), 0)
             if isinstance(times, NoTimes):
                 return times
             estimates_us.append(times[0] / calls)

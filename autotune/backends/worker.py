@@ -21,8 +21,8 @@ import numpy as np
 from ..errors import AutotuneError, UsageError
 from ..kernels import Communicator, Shape, _native
 from ..kernels.symmetric import Placing
-from ..measure import single_calls, undisturbed_mean
-from ..measure.timing import BATCH_US, SAMPLE_US
+from ..measure import calls_like, single_calls, undisturbed_mean
+from ..measure.timing import SAMPLE_US
 from ..runtime.network_facts import pair_transports
 from ..topology.memory_left import memory_left
 from ..types import Config, Fidelity, Memory, SampleKind, TrialState
@@ -36,7 +36,6 @@ from .random_check import RandomCheck
 from .rank_process import Json
 from .round_request import config_of, configs_of, shape_of
 
-_LONGEST_BATCH_US = 5 * BATCH_US  # a batch is shorter than the default's where it would take longer than this
 _ROTATION_BYTES = 256 << 10  # a batch goes round buffers of about this much, so that it does not stay on one
 _MOST_BUFFERS = 8
 _PLACING = {Memory.PRIVATE: Placing.PRIVATE, Memory.SYMMETRIC: Placing.SYMMETRIC}  # trials are out of place
@@ -172,7 +171,7 @@ class Worker:
         calls, _ = self._way(cell, call, buffers, seconds, default)
         if calls > 1 and config != default:
             us = slowest(self._comm, np.array([self._timed(call, *buffers, 4)]))[0] * 1e6
-            calls = max(2, min(calls, int(_LONGEST_BATCH_US / us)))
+            calls = calls_like(calls, us)
         self._seen[cell] = calls
         return None
 

@@ -6,31 +6,28 @@ May not touch: what shared memory carries out itself (mpich_device.py).
 The file replaces the whole tree, so ours is merged into the one that MPICH would use otherwise, the request's base:
 outside the table's rank counts and sizes, and for operations that an algorithm is not for, the base decides as before.
 
-Source: pmodels/mpich v5.0, src/mpi/coll/src/csel.c. A node's children are tried in order; within a child there is no
-way back, so each chain of ours ends in ``=any``. Sizes are read by atoi, so there are none above 2 GiB - 1. The file is
-read through mmap up to its end, without a NUL: one whose length is a multiple of the page size would be read beyond it.
+Source: pmodels/mpich v5.0, src/mpi/coll/src/csel.c. The file is read through mmap up to its end, without a NUL: one
+whose length is a multiple of the page size would be read beyond it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import AutotuneError
 from ..table import TuningTable
 from ..table.reader import read_json
-from .decisions import Line, lines_of, merged
+from .decisions import Line, lines_of
 from .exporter import PLAIN, Exported, Request, nothing_left
-from .mpich_device import Tree, device_tree
+from .mpich_device import device_tree
+from .mpich_tree import MAX_SIZE, Tree, merged_by_ranks
 from .words import library
 
-MAX_SIZE = (1 << 31) - 1
 _PAGE_BYTES = 4096  # larger pages are multiples of it
-_VARIABLE = "MPIR_CVAR_{}COLL_SELECTION_TUNING_JSON_FILE"
-_GUARDS = {"is_op_built_in": ("no", "yes"), "is_commutative": ("no", "yes"), "is_sendbuf_inplace": ("yes", "no")}
-"""Which answer leaves the call to the base, and which one takes our rules."""
+_USAGE = "export MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE={path}"
+_DEVICE_USAGE = "export MPIR_CVAR_CH4_POSIX_COLL_SELECTION_TUNING_JSON_FILE={beside}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +73,13 @@ class MpichExporter:
                     f"the base tree has no {root} with comm_type=intra to merge into",
                     remedy="give --base the tree of the MPICH that will read the file",
                 )
-            merged_tree[root] = {**base[root], "comm_type=intra": _by_ranks(by_ranks, inner, _leaf)}
-        device = device_tree(by_call, _by_ranks)
+            merged_tree[root] = {**base[root], "comm_type=intra": merged_by_ranks(by_ranks, inner, _algorithm)}
+        device = device_tree(by_call)
         return Exported(
             text=_written(merged_tree),
             beside=None if device is None else _written(device),
             notes=notes,
-            usage=(f"export {_VARIABLE.format('')}={{path}}",)
-            if device is None
-            else (f"export {_VARIABLE.format('')}={{path}}", f"export {_VARIABLE.format('CH4_POSIX_')}={{beside}}"),
+            usage=(_USAGE,) if device is None else (_USAGE, _DEVICE_USAGE),
         )
 
 
@@ -137,37 +132,5 @@ def _objection(line: Line) -> str | None:
     return None
 
 
-def _by_ranks(by_ranks: Mapping[int, Sequence[Line]], base: Tree, leaf: Callable[[Line, Tree], Tree]) -> Tree:
-    tree: Tree = {}
-    for n_ranks, lines in sorted(by_ranks.items()):
-        if f"comm_size<={n_ranks - 1}" not in tree:
-            tree[f"comm_size<={n_ranks - 1}"] = base
-        tree[f"comm_size<={n_ranks}"] = _by_size(lines, base, leaf)
-    return {**tree, "comm_size=any": base}
-
-
-def _by_size(lines: Sequence[Line], base: Tree, leaf: Callable[[Line, Tree], Tree]) -> Tree:
-    test = lines[0].call.facts["test"]
-    tree: Tree = {}
-    at = 0
-    for line in merged(lines):
-        if line.low > at:
-            tree[f"{test}<={line.low - 1}"] = base
-        tree[f"{test}<={min(line.high, MAX_SIZE)}"] = _guarded(line, base, leaf)
-        at = line.high + 1
-    return {**tree, f"{test}=any": base}
-
-
-def _guarded(line: Line, base: Tree, leaf: Callable[[Line, Tree], Tree]) -> Tree:
-    """Inside a size, since each test costs a short call some of its time."""
-    tree = leaf(line, base)
-    if line.facts.get("at_least_pow2_elements"):
-        tree = {"count<pow2": base, "count=any": tree}
-    if guard := line.call.facts.get("guard"):
-        away, ours = _GUARDS[guard]
-        tree = {f"{guard}={away}": base, f"{guard}={ours}": tree}
-    return tree
-
-
-def _leaf(line: Line, base: Tree) -> Tree:
+def _algorithm(line: Line) -> Tree:
     return {f"algorithm={line.word}": {child: {} for child in line.facts.get("children", ())}}

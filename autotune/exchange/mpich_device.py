@@ -14,14 +14,10 @@ Source: pmodels/mpich v4.2 to v5.0, maint/tuning/coll/ch4/posix_generic.json, sr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from .decisions import Line
-
-Tree = dict[str, Any]  # Any: objects within objects, down to empty ones
-Merge = Callable[[Mapping[int, Sequence[Line]], Tree, Callable[[Line, Tree], Tree]], Tree]
-"""Lines by rank count, what decides otherwise, and what a line becomes -> the tree of a call."""
+from .mpich_tree import Tree, merged_by_ranks
 
 _DEVICE = {
     "bcast": ("MPIDI_POSIX_mpi_bcast_release_gather", False),
@@ -32,20 +28,19 @@ _DEVICE = {
 """What the device carries out itself, by what, and whether the operation has to be commutative for it."""
 
 
-def device_tree(by_call: Mapping[str, Mapping[int, Sequence[Line]]], merge: Merge) -> Tree | None:
+def device_tree(by_call: Mapping[str, Mapping[int, Sequence[Line]]]) -> Tree | None:
     """The whole tree of the device; None where its own will do."""
     if not by_call.keys() & _DEVICE.keys():
         return None
-    trees = {name: _decides(name, by_call.get(name, {}), merge) for name in _DEVICE}
+    trees = {name: _decides(name, by_call.get(name, {})) for name in _DEVICE}
     return {f"collective={name}": {"comm_type=intra": tree} for name, tree in trees.items()}
 
 
-def _decides(name: str, by_ranks: Mapping[int, Sequence[Line]], merge: Merge) -> Tree:
+def _decides(name: str, by_ranks: Mapping[int, Sequence[Line]]) -> Tree:
     algorithm, commutative = _DEVICE[name]
     leaf: Tree = {f"algorithm={algorithm}": {}}
     own: Tree = {"is_multi_threaded=no": {"is_commutative=yes": leaf} if commutative else leaf}
-    # Rank counts stand outermost, where MPICH decides them once for a communicator.
-    return merge(by_ranks, own, lambda line, base: _nothing(leaf)) if by_ranks else own
+    return merged_by_ranks(by_ranks, own, lambda line: _nothing(leaf)) if by_ranks else own
 
 
 def _nothing(leaf: Tree) -> Tree:

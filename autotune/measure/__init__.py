@@ -27,7 +27,7 @@ from .paired import (
 )
 from .racing import EFFORTS, EXHAUSTIVE, NORMAL, QUICK, THOROUGH, Effort, Race, leader, race_of, scores, survivors
 from .sequential import Standing, holds_again, last_look, look_with, rounds_at, sequential_ratio, standing
-from .timing import Backend, Failure, Outcome, Timing, batch_calls, single_calls, undisturbed_mean
+from .timing import Backend, Failure, Outcome, Timing, batch_calls, calls_like, single_calls, undisturbed_mean
 
 __all__ = [
     "AGAIN_FROM",
@@ -53,6 +53,7 @@ __all__ = [
     "batch_calls",
     "busbw_factor",
     "busbw_gb_per_s",
+    "calls_like",
     "exact_modulus",
     "holds_again",
     "last_look",

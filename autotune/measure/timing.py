@@ -126,6 +126,14 @@ def batch_calls(estimate_us: float) -> int:
     return 1 if estimate_us >= SINGLE_CALL_US else math.ceil(BATCH_US / max(estimate_us, BATCH_US / 100_000))
 
 
+def calls_like(calls: int, estimate_us: float) -> int:
+    """How many calls of about `estimate_us` microseconds make a sample that is compared with one of so many calls.
+
+    As many; but a batch is shorter where it would take five times as long as a batch need take.
+    """
+    return 1 if calls == 1 else max(2, min(calls, int(5 * BATCH_US / estimate_us)))
+
+
 def single_calls(estimate_us: float, sample_us: float) -> int:
     """How many calls of about `estimate_us` microseconds, timed one by one, make a sample: at most eight."""
     return min(MOST_CALLS, int(sample_us / max(estimate_us, 1.0)) + 1)

@@ -1,4 +1,4 @@
-// OutboxStores: what follows from times that are made up here, through both states of a host and back; and looks that are real.
+// OutboxStores: what follows from times that are made up here, through both states of a host and back; and real looks.
 #include "outbox_stores.h"
 
 #include <unistd.h>
