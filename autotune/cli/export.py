@@ -147,13 +147,18 @@ def _weights(text: str | None) -> dict[int, float]:
 
 
 def _base(path: str) -> str:
-    from ..exchange.mpich import base_text
+    from ..exchange.mpich import base_text, linked
 
+    file = Path(path)
     try:
-        return base_text(Path(path).read_bytes(), path)
+        raw = file.read_bytes()
+        if (library := linked(raw)) is not None:
+            file = file.parent / library
+            raw = file.read_bytes()
+        return base_text(raw, str(file))
     except OSError as err:
         raise UsageError(
-            f"--base {path!r} cannot be read: {err.strerror}", remedy="give the libmpi.so of your MPICH"
+            f"--base {str(file)!r} cannot be read: {err.strerror}", remedy="give the libmpi.so of your MPICH"
         ) from err
 
 

@@ -88,13 +88,19 @@ def _written(tree: Tree) -> str:
     return text if len(text) % _PAGE_BYTES else text + "\n"
 
 
+def linked(raw: bytes) -> str | None:
+    """The library that a linker script stands for, as the libmpi.so of pip's MPICH is one; None where it is none."""
+    script = re.fullmatch(rb"\s*INPUT\s*\(\s*([^\s()]+)\s*\)\s*", raw)
+    return None if script is None else script[1].decode("utf-8", "replace")
+
+
 def base_text(raw: bytes, source: str) -> str:
     """The JSON of MPICH's tree: a file of it, or the one that stands in a libmpi.so.
 
     Raises:
         AutotuneError: the file holds none.
     """
-    if not raw.startswith(b"\x7fELF"):
+    if raw.lstrip().startswith(b"{"):
         return raw.decode("utf-8", "replace")
     # Three trees stand there; those of the devices speak of compositions, the one that is wanted does not.
     for match in re.finditer(rb"\{\"collective=[^\0]*\0", raw):

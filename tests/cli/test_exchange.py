@@ -61,6 +61,30 @@ def test_a_table_goes_into_every_format(here: Here, table: str, tmp_path: Path, 
         assert f"{name} cannot express {loss}" in done.err
 
 
+def test_mpich_gets_two_files_and_the_lines_that_name_both(here: Here, table: str, tmp_path: Path) -> None:
+    (tmp_path / "libmpi.so.12").write_bytes(b"\x7fELF\0" + BASE.encode() + b"\0")
+    script = tmp_path / "libmpi.so"
+    script.write_text("INPUT(libmpi.so.12)\n")  # what pip installs
+    path = tmp_path / "tree.json"
+    done = here("export", "--format", "mpich", "--table", table, "--base", str(script), "--output", str(path))
+    assert done.code == 0, done.err
+    for file in (path, tmp_path / "tree.device.json"):
+        assert f"={file}" in done.err
+        assert "collective=allreduce" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "says"),
+    [("INPUT(libmpi.so.13)", 2, "libmpi.so.13' cannot be read"), ("no library", 1, "holds no selection tree")],
+)
+def test_a_base_without_a_tree_is_refused(
+    here: Here, table: str, tmp_path: Path, script: str, code: int, says: str
+) -> None:
+    base = tmp_path / "libmpi.so"
+    base.write_text(script)
+    here("export", "--format", "mpich", "--table", table, "--base", str(base)).assert_refused(says, code=code)
+
+
 def test_a_host_without_a_table_has_nothing_to_export(here: Here) -> None:
     here("export", "--format", "openmpi").assert_refused("there is no table to export")
 
