@@ -158,7 +158,9 @@ class Knowledge:
         }
 
     def _nearest(self, problem: Problem) -> list[_Seen]:
-        cells = [seen for seen in self._cells.values() if _same_kind(seen.problem.key, problem.key)]
+        """The cells whose measurements tell most, but for this one's of this run, which come with what is asked."""
+        kin = [seen for seen in self._cells.values() if _same_kind(seen.problem.key, problem.key)]
+        cells = [seen for seen in kin if seen.problem != problem or seen.trust != OWN_RUN]
         cells.sort(key=lambda seen: -self._nearness(problem, seen))
         return cells[:_MOST_CELLS]
 

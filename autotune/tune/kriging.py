@@ -7,7 +7,9 @@ What the model is off by for a config in a cell is f(config, cell); a measured r
 these, the config's and the default's, and noise. f is taken for a Gaussian process (Krige 1951; Rasmussen and Williams,
 Gaussian Processes for Machine Learning, 2006, chapter 2): a part that all configs of an algorithm share and a part of
 the config's own, both of which drift with size and ranks, so that what was measured near counts and what was measured
-far does not. Algorithms tell nothing of each other, but for the default's part, which is in every ratio.
+far does not. A third part is that of the cut, and of the knobs, in all algorithms: what a segment costs besides its
+bytes, or an outbox saves. But for that, and for the default's part, which is in every ratio, algorithms tell nothing of
+each other.
 """
 
 from __future__ import annotations
@@ -33,11 +35,18 @@ LEAST = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """How f varies: standard deviations of logs, and the octaves over which a correlation falls to 1/e."""
+    """How f varies: standard deviations of logs, and the octaves over which a correlation falls to 1/e.
+
+    Args:
+        algorithm: of the part that an algorithm's configs share; `unpriced` where the cost model does not know them.
+        config: of a config's own part, which falls off with the distance between segments, and with other knobs.
+        cut: of the part that all algorithms share, by segment and knobs.
+    """
 
     algorithm: float = 0.2
     unpriced: float = 0.6
-    config: float = 0.1
+    config: float = 0.12
+    cut: float = 0.2
     size_octaves: float = 6.0
     ranks_octaves: float = 2.0
     segment_octaves: float = 3.0
@@ -47,7 +56,11 @@ class Kernel:
     def scaled(self, factor: float) -> Kernel:
         """The same where everything is off by so much more."""
         return replace(
-            self, algorithm=factor * self.algorithm, unpriced=factor * self.unpriced, config=factor * self.config
+            self,
+            algorithm=factor * self.algorithm,
+            unpriced=factor * self.unpriced,
+            config=factor * self.config,
+            cut=factor * self.cut,
         )
 
 
@@ -165,4 +178,4 @@ class _Points:
         alike *= np.where(self._variant[:, None] == other._variant[None, :], 1.0, kernel.knobs)
         same = self._algorithm[:, None] == other._algorithm[None, :]
         shared = self._spread[:, None] * other._spread[None, :] + kernel.config**2 * alike
-        return np.where(same, near * shared, 0.0)
+        return near * (np.where(same, shared, 0.0) + kernel.cut**2 * alike)

@@ -60,6 +60,9 @@ class OptunaProposer:
     def hopes(self, running: Sequence[Config]) -> None:
         return None
 
+    def worth(self, of: Sequence[Config] | None) -> None:
+        return None
+
     def tell(self, number: int, config: Config, outcome: Outcome) -> None:
         self._told.add(number, config, outcome)
 

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from ..measure import MIN_GAIN, Outcome, Timing
 from ..types import Config, Problem
+from .forecasts import Forecasts
 from .knowledge import Knowledge
 from .ratios import USUAL_NOISE, Ratio, ratios_to
 
@@ -38,6 +39,13 @@ class Proposer(Protocol):
         """Who of those that still run may yet be worth choosing, first the one that would be chosen now.
 
         None where the search has no opinion, and the race alone decides.
+        """
+        ...
+
+    def worth(self, of: Sequence[Config] | None) -> float | None:
+        """The share of the default's time that the best of these configs, or of all, is expected to save.
+
+        None where the search has no opinion, and cells come in the order of the plan.
         """
         ...
 
@@ -112,6 +120,9 @@ class ListProposer:
     def hopes(self, running: Sequence[Config]) -> None:
         return None
 
+    def worth(self, of: Sequence[Config] | None) -> None:
+        return None
+
     def tell(self, number: int, config: Config, outcome: Outcome) -> None:
         return
 
@@ -169,16 +180,19 @@ class ModelProposer:
         known = dict.fromkeys((scope.own[0], *measured, *waiting))
         forecasts = scope.knowledge.forecasts(scope.problem, tuple(known), measured)
         if entered and not measured:  # the default failed, so nothing compares: go on down the list
-            return tuple(sorted(others, key=lambda config: (forecasts[config].mean, str(config)))[: self.FURTHER])
+            return tuple(sorted(others, key=lambda config: (forecasts[config].mean, _pieces(config)))[: self.FURTHER])
         best = forecasts.best_of(measured or [scope.own[0]])
-        worth = {config: forecasts.improvement(config, best) for config in others}
-        ranked = sorted(others, key=lambda config: (-worth[config], str(config)))
-        hopeful = [config for config in ranked if worth[config] >= self.WORTH]
         if not entered:
-            fastest = min(others, key=lambda config: (forecasts[config].mean, str(config)), default=None)
-            first = _one_of_each(hopeful if fastest is None else [fastest, *hopeful])
-            return (*own, *first[: min(self.FIRST, left - len(own))])
-        return tuple(dict.fromkeys((*own, *hopeful[: self.FURTHER], *self._untried(ranked))))[:left]
+            fastest = [min(others, key=lambda config: (forecasts[config].mean, _pieces(config)))] if others else []
+            given = dict.fromkeys((*own, *fastest))
+            count = min(self.FIRST, left - len(own)) - len(fastest)
+        else:
+            fastest, given, count = [], dict.fromkeys(own), self.FURTHER
+        added = forecasts.together(others, count, over=best, given=[c for c in given if c != best])
+        hopeful = [config for config, adds in added if adds >= self.WORTH]
+        return tuple(dict.fromkeys((*own, *fastest, *hopeful, *(self._untried(others, forecasts) if entered else ()))))[
+            :left
+        ]
 
     def hopes(self, running: Sequence[Config]) -> tuple[Config, ...] | None:
         measured = self._measured()
@@ -192,22 +206,28 @@ class ModelProposer:
             best = default
         return (best, *(c for c in known if c != best and forecasts.improvement(c, best) >= self.HOLD))
 
+    def worth(self, of: Sequence[Config] | None) -> float:
+        default, measured = self._scope.own[0], self._measured()
+        lost = {default, *self._told.failed}
+        others = [config for config in (self._scope.candidates if of is None else of) if config not in lost]
+        known = tuple(dict.fromkeys((default, *measured, *others)))
+        forecasts = self._scope.knowledge.forecasts(self._scope.problem, known, measured)
+        return -math.expm1(-max((forecasts.improvement(config, default) for config in others), default=0.0))
+
     def tell(self, number: int, config: Config, outcome: Outcome) -> None:
         self._told.add(number, config, outcome)
 
     def _measured(self) -> dict[Config, Ratio]:
         return self._told.over(self._scope.own[0], self._scope.knowledge.noise(self._scope.problem))
 
-    def _untried(self, ranked: Sequence[Config]) -> list[Config]:
+    def _untried(self, others: Sequence[Config], forecasts: Forecasts) -> list[Config]:
         """The best of an algorithm that nobody has measured with these ranks: a model may be wrong about all of it."""
         tried = self._scope.knowledge.algorithms_tried(self._scope.problem)
         tried |= {config.algorithm for config in self._told.entered}
-        return [config for config in ranked if config.algorithm not in tried][:1]
+        untried = [config for config in others if config.algorithm not in tried]
+        return sorted(untried, key=lambda config: (forecasts[config].mean, _pieces(config)))[:1]
 
 
-def _one_of_each(ranked: Sequence[Config]) -> list[Config]:
-    """The best of each algorithm before a second one of any: what one of them does tells of its kin."""
-    best: dict[str, Config] = {}
-    for config in ranked:
-        best.setdefault(config.algorithm, config)
-    return list(dict.fromkeys((*best.values(), *ranked)))
+def _pieces(config: Config) -> tuple[float, str]:
+    """An order among equal forecasts: the coarser cut first, as a model leaves out what a piece costs, if anything."""
+    return (-math.inf if config.segment_bytes is None else -config.segment_bytes, str(config))

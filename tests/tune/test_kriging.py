@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from autotune.tune.forecasts import Forecasts
@@ -44,7 +46,9 @@ def forecast(cells: list[Measured], config: Config = RING, at: Problem | None = 
 def test_without_measurements_the_model_stands_with_the_prior_spread() -> None:
     mean, spread = forecast([])
     assert mean == 0.0
-    assert spread == pytest.approx(math.sqrt(2 * (KERNEL.algorithm**2 + KERNEL.config**2)))
+    other_cut = 1 - math.exp(-2 / KERNEL.segment_octaves)  # two octaves from the default's
+    own = KERNEL.algorithm**2 + KERNEL.config**2 + KERNEL.cut**2 * other_cut
+    assert spread == pytest.approx(math.sqrt(2 * own))
 
 
 def test_what_was_measured_here_is_believed() -> None:
@@ -67,13 +71,21 @@ def test_what_was_measured_counts_less_the_farther_away_it_was() -> None:
         assert spreads[-1] < blind[1]
 
 
-def test_one_algorithm_tells_another_no_more_than_what_the_default_is_off_by() -> None:
+def test_one_algorithm_tells_another_of_one_cut_no_more_than_what_the_default_is_off_by() -> None:
     """Where two algorithms are slower than priced over the default, that is the default's doing, so a third is too."""
-    one = forecast([measured(problem(1 << 20), {RING: 0.4})], TREE)
-    two = forecast([measured(problem(1 << 20), {RING: 0.4, Config(algorithm="bruck"): 0.4})], TREE)
-    against = forecast([measured(problem(1 << 20), {RING: 0.4, Config(algorithm="bruck"): -0.4})], TREE)
+    ring, bruck, tree = (Config(algorithm=name, segment_bytes=256 << 10) for name in ("ring", "bruck", "tree"))
+    one = forecast([measured(problem(1 << 20), {ring: 0.4})], tree)
+    two = forecast([measured(problem(1 << 20), {ring: 0.4, bruck: 0.4})], tree)
+    against = forecast([measured(problem(1 << 20), {ring: 0.4, bruck: -0.4})], tree)
     assert 0.1 < one[0] < two[0] < 0.4
     assert against[0] == pytest.approx(0.0, abs=0.01)
+
+
+def test_a_cut_that_is_slow_in_two_algorithms_is_expected_to_be_slow_in_a_third() -> None:
+    small = {name: Config(algorithm=name, segment_bytes=16 << 10) for name in ("ring", "bruck", "tree")}
+    whole = Config(algorithm="tree", segment_bytes=256 << 10)  # the default's cut
+    seen = [measured(problem(1 << 20), {small["ring"]: 0.5, small["bruck"]: 0.5})]
+    assert forecast(seen, small["tree"])[0] > forecast(seen, whole)[0] + 0.05
 
 
 def test_no_set_of_measurements_breaks_the_equations() -> None:
@@ -109,12 +121,29 @@ def test_a_default_that_was_lucky_makes_nobody_slow() -> None:
 
 
 def test_kin_are_off_by_the_same() -> None:
-    """What tells two segments of an algorithm apart is less than what tells two algorithms apart."""
+    """What tells two segments of an algorithm apart is less than what tells two algorithms apart, their cut aside."""
     configs = [RING, RING_SMALL, TREE]
-    found = expected(problem(1 << 20), DEFAULT, configs, [], frozenset(), KERNEL)
+    found = expected(problem(1 << 20), DEFAULT, configs, [], frozenset(), replace(KERNEL, cut=0.0))
     forecasts = Forecasts(dict.fromkeys(configs, 0.0), found.covariance)
     assert forecasts.improvement(RING_SMALL, RING) < 0.6 * forecasts.improvement(TREE, RING)
     assert forecasts.improvement(RING, RING) < 0.001
+
+
+def test_what_enters_together_is_not_off_by_the_same() -> None:
+    """Three algorithms in two cuts, forecast alike: the first two are two algorithms in two cuts, and a twin adds
+    nothing."""
+    configs = [Config(algorithm=a, segment_bytes=s) for a in ("ring", "bruck", "tree") for s in (1 << 20, 16 << 10)]
+    found = expected(problem(1 << 20), DEFAULT, [DEFAULT, *configs], [], frozenset(), KERNEL)
+    forecasts = Forecasts(dict.fromkeys([DEFAULT, *configs], 0.0), found.covariance)
+    (first, alone), (second, added), *more = forecasts.together(configs, 3, over=DEFAULT)
+    assert alone == pytest.approx(forecasts.improvement(first, DEFAULT), rel=0.15)
+    assert (first.algorithm, first.segment_bytes) != (second.algorithm, second.segment_bytes)
+    assert first.algorithm != second.algorithm
+    assert first.segment_bytes != second.segment_bytes
+    assert alone > added > more[0][1] > 0.0
+    assert forecasts.together(configs, 3, over=DEFAULT) == [(first, alone), (second, added), *more]
+    twin = Forecasts({DEFAULT: 0.0, RING: -0.1, TREE: -0.1}, np.array([[0.0, 0, 0], [0, 0.04, 0.04], [0, 0.04, 0.04]]))
+    assert twin.together([TREE], 1, over=DEFAULT, given=[RING])[0][1] == pytest.approx(0.0, abs=1e-6)
 
 
 def logs(*times: float) -> dict[int, float]:

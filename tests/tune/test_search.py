@@ -128,7 +128,7 @@ def test_what_was_measured_next_door_corrects_the_forecast(run: Run) -> None:
 
 
 def test_without_a_model_everything_is_as_likely() -> None:
-    found = Knowledge(unpriced, lambda problem: DEFAULT).forecasts(CELL, [FAST, Config(algorithm="tree")])
+    found = Knowledge(unpriced, lambda problem: DEFAULT).forecasts(CELL, [FAST, replace(FAST, algorithm="tree")])
     assert len(set(found.values())) == 1
 
 
