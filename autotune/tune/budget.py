@@ -7,7 +7,7 @@ one round: nothing that is being measured is cut off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..types import Problem
 
@@ -39,8 +39,8 @@ class Budget:
         self._last_s = 0.0 if seconds is None else last * seconds
         self._end_s = None if seconds is None else self._start_s + seconds - self._last_s
         self._reserve_s = 0.0 if seconds is None else reserve * seconds
-        self._weights = _weights(cells, calls)
-        self._n_begun = 0
+        self._weights = dict(zip(cells, _weights(cells, calls), strict=True))
+        self._through: set[Problem] = set()
         self._cell_end_s: float | None = None
 
     @property
@@ -57,18 +57,21 @@ class Budget:
         """Seconds of the current cell's share that are left; below 0 once it is overdrawn."""
         return None if self._cell_end_s is None else self._cell_end_s - self._clock()
 
-    def begin_cell(self) -> None:
-        """Give the next cell its share of what is left."""
+    def begin_cell(self, cell: Problem, others: Iterable[Problem]) -> None:
+        """Give a cell its share of what is left, of which others are to get theirs."""
         if self._end_s is not None:
-            now_s, ahead = self._clock(), self._weights[self._n_begun :]
+            own, now_s = self._weights[cell], self._clock()
             left_s = max(0.0, self._end_s - self._reserve_s - now_s)
-            self._cell_end_s = now_s + left_s * ahead[0] / sum(ahead)
-        self._n_begun += 1
+            self._cell_end_s = now_s + left_s * own / (own + sum(self._weights[other] for other in others))
+
+    def end_cell(self, cell: Problem) -> None:
+        """A cell is through."""
+        self._through.add(cell)
 
     def begin_rest(self) -> None:
         """The cells are through: whoever measures on may use all that is left."""
         self._cell_end_s = self._end_s
-        self._n_begun = len(self._weights)
+        self._through.update(self._weights)
 
     def begin_last(self) -> None:
         """Give out what was kept."""
@@ -79,8 +82,8 @@ class Budget:
 
     def expected_left_s(self) -> float | None:
         """Seconds to the end at the pace so far, counting the cell at hand as untouched; None before it can be said."""
-        done = self._weights[: max(0, self._n_begun - 1)]
-        expected = self.elapsed_s * sum(self._weights[len(done) :]) / sum(done) if done else None
+        done = sum(self._weights[cell] for cell in self._through)
+        expected = self.elapsed_s * (sum(self._weights.values()) - done) / done if done else None
         known = [seconds for seconds in (expected, self.left_s) if seconds is not None]
         return max(0.0, min(known)) if known else None
 

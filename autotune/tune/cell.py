@@ -18,7 +18,7 @@ from ..db import CellState
 from ..distil import Verdict, judge
 from ..measure import AGAIN_FROM, MIN_ROUNDS, Race, last_look, leader, look_with, race_of, rounds_at, survivors
 from ..types import Config, Phase, Problem, SampleKind, Trial
-from .proposer import Scope
+from .proposer import Proposer, Scope
 from .rounds import Bench, Rounds
 
 REFERENCE_ROUNDS = 3
@@ -45,6 +45,7 @@ class Cell:
         # What a rule has to beat under the job's settings: an export asks for it.
         self._own = replace(self._default, knobs=bench.settings) if bench.settings else None
         self._beside = tuple(beside)
+        self._raced = False
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -56,18 +57,39 @@ class Cell:
         """What the trials decide so far."""
         return judge(self.trials, default=self._default, reference=self._reference)
 
+    def worth(self, *, raced: bool) -> float | None:
+        """The share of the default's time that leaving it is expected to save; None where the search has no opinion.
+
+        Args:
+            raced: whether the race is over, so that the one that won is all there is to choose.
+        """
+        proposer, race = self._proposer(self._scope()), race_of(self.trials)
+        if not raced or not any(race.values()):
+            return proposer.worth(None)
+        first = leader(race)
+        return proposer.worth((first,) if first != self._default else ())
+
     def run(self) -> CellState:
         """Measure what is missing. FAILED if no decision is possible, because the default or everything else failed.
 
         Raises:
             OutOfTime: before the cell was through.
         """
-        if self._rounds.next_number(Phase.CONFIRM, SampleKind.FRESH) == 0:
-            self._race()
+        self.race()
         self._confirm()
         state = CellState.FAILED if self.verdict is None else CellState.DONE
         self._bench.store.mark_cell(self._bench.session_id, self._problem, state)
         return state
+
+    def race(self) -> None:
+        """Measure what is missing of the race; nothing where it is over.
+
+        Raises:
+            OutOfTime: before it was.
+        """
+        if not self._raced and self._rounds.next_number(Phase.CONFIRM, SampleKind.FRESH) == 0:
+            self._race()
+        self._raced = True
 
     def extend(self) -> None:
         """Confirm rounds up to the next look for what is still open, and the default.
@@ -113,9 +135,7 @@ class Cell:
         effort, rounds = self._bench.effort, self._rounds
         scope = self._scope()
         legal = frozenset(scope.candidates)
-        proposer = self._bench.proposer_for(scope)
-        for number, config, outcome in rounds.race_outcomes():
-            proposer.tell(number, config, outcome)
+        proposer = self._proposer(scope)
         while True:
             race = race_of(self.trials)
             held = survivors(race, effort)
@@ -135,6 +155,13 @@ class Cell:
             number = rounds.next_number(Phase.RACE, SampleKind.FRESH)
             for config, outcome in rounds.measure((*running, *entering), SampleKind.FRESH, Phase.RACE):
                 proposer.tell(number, config, outcome)
+
+    def _proposer(self, scope: Scope) -> Proposer:
+        """The search of this cell, as it stands after the rounds so far."""
+        proposer = self._bench.proposer_for(scope)
+        for number, config, outcome in self._rounds.race_outcomes():
+            proposer.tell(number, config, outcome)
+        return proposer
 
     def _scope(self) -> Scope:
         bench = self._bench
@@ -167,7 +194,8 @@ class Cell:
                 kind = SampleKind.STEADY
             else:
                 return
-            shown = [c for c in (self._reference, self._own) if c is not None and c not in finalists]
+            beside = (None if hurried else self._reference, self._own)
+            shown = [c for c in beside if c is not None and c not in finalists]
             shown = [c for c in shown if rounds.confirmed(c, kind) < REFERENCE_ROUNDS and not rounds.failed(c)]
             rounds.measure((*finalists, *shown), kind, Phase.CONFIRM)
 

@@ -126,10 +126,11 @@ def recheck(
         observe=observe,
     )
     try:
-        for claim in ordered:
-            budget.begin_cell()
+        for at, claim in enumerate(ordered):
+            budget.begin_cell(claim.problem, (other.problem for other in ordered[at + 1 :]))
             stored = store.trials(session_id=session.session_id, problem=claim.problem)
             found[claim] = _measured(claim, Rounds(claim.problem, bench, stored))
+            budget.end_cell(claim.problem)
     except KeyboardInterrupt:
         store.interrupt_session(session.session_id)
         raise

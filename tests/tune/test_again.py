@@ -9,7 +9,7 @@ from autotune.backends.simulated import DEFAULT, Machine, SimulatedBackend, simu
 from autotune.distil import judge
 from autotune.measure import AGAIN_FROM, MIN_ROUNDS, Failure, rounds_at
 from autotune.plan import quick_plan
-from autotune.tune.loop import AGAIN_SHARE
+from autotune.tune.passes import AGAIN_SHARE
 from autotune.types import Collective, Config, Phase, Problem, TrialState
 
 FAST = Config(algorithm="chain", segment_bytes=64 << 10)

@@ -13,7 +13,7 @@ from autotune.db import SessionState
 from autotune.measure import MIN_ROUNDS, NORMAL, QUICK, Outcome
 from autotune.plan import quick_plan
 from autotune.tune.budget import Budget
-from autotune.tune.loop import AGAIN_SHARE
+from autotune.tune.passes import AGAIN_SHARE
 from autotune.types import Collective, Config, Phase, Problem, SampleKind, Trial
 
 PLAN = quick_plan(2)
@@ -180,7 +180,7 @@ def test_without_a_budget_nothing_is_cut(run: Run) -> None:
 def test_what_is_kept_for_the_last_is_given_out_then() -> None:
     now_s = 100.0
     budget = Budget(10.0, lambda: now_s, PROBLEMS, last=0.2)
-    budget.begin_cell()
+    budget.begin_cell(PROBLEMS[0], PROBLEMS[1:])
     assert budget.left_s == pytest.approx(8.0)
     now_s = 107.0
     budget.begin_rest()
@@ -196,11 +196,12 @@ def test_shares_follow_bytes_and_what_is_left_over_goes_on() -> None:
     budget = Budget(10.0, lambda: now_s, PROBLEMS)
     assert (budget.left_s, budget.elapsed_s, budget.expected_left_s()) == (10.0, 0.0, 10.0)
     shares = []
-    for _ in PROBLEMS:
-        budget.begin_cell()
+    for at, problem in enumerate(PROBLEMS):
+        budget.begin_cell(problem, PROBLEMS[at + 1 :])
         assert budget.cell_left_s is not None
         shares.append(budget.cell_left_s)
         now_s += budget.cell_left_s / 2
+        budget.end_cell(problem)
     assert shares[7] > 3 * shares[0]
     assert shares[-1] > shares[7]
     assert sum(shares) > 10.0
@@ -214,8 +215,8 @@ def test_shares_follow_bytes_and_what_is_left_over_goes_on() -> None:
 def test_a_budget_of_none_has_no_ends() -> None:
     now_s = 0.0
     budget = Budget(None, lambda: now_s, PROBLEMS[:2])
-    budget.begin_cell()
+    budget.begin_cell(PROBLEMS[0], PROBLEMS[1:2])
     assert (budget.left_s, budget.cell_left_s, budget.expected_left_s()) == (None, None, None)
     now_s = 4.0
-    budget.begin_cell()
+    budget.end_cell(PROBLEMS[0])
     assert budget.expected_left_s() == pytest.approx(4.0, rel=0.01)

@@ -280,6 +280,9 @@ class Trickle:
     def hopes(self, running: Sequence[Config]) -> None:
         return None
 
+    def worth(self, of: Sequence[Config] | None) -> None:
+        return None
+
     def tell(self, number: int, config: Config, outcome: Outcome) -> None:
         self.told.append((config, outcome))
 
