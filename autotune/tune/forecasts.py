@@ -1,6 +1,7 @@
-"""What is expected of the configs of a cell, and what trying one may save. Pure; standard library only.
+"""What is expected of the configs of a cell, and what trying one may save. Pure; numpy, imported where used.
 
-In:  expected logs of times over the default's, with their covariance. Out: `Forecast` values, expected improvements.
+In:  expected logs of times over the default's, with their covariance; a gain so far. Out: `Forecast` values, expected
+improvements of one config and of several together.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Forecasts(Mapping[Config, Forecast]):
         taken: list[tuple[Config, float]] = []
         while open_at and len(taken) < count:
             adds = np.maximum(0.0, best - draws[open_at]).mean(axis=1)
-            first = min(range(len(open_at)), key=lambda n: (-round(float(adds[n]), 6), _pieces(known[open_at[n]])))
+            first = min(range(len(open_at)), key=lambda n: (-round(float(adds[n]), 6), coarse_first(known[open_at[n]])))
             row = open_at.pop(first)
             taken.append((known[row], float(adds[first])))
             best = np.minimum(best, draws[row])
@@ -109,10 +110,10 @@ def still_to_gain(gain: Comparison) -> float:
     return expected_saving(math.log(gain.median), _spread((math.log(gain.high / gain.low) / width) ** 2))
 
 
+def coarse_first(config: Config) -> tuple[float, str]:
+    """An order among equal forecasts: the coarser cut first, as a model leaves out what a piece costs, if anything."""
+    return (-math.inf if config.segment_bytes is None else -config.segment_bytes, str(config))
+
+
 def _spread(variance: float) -> float:
     return max(_LEAST_SPREAD, math.sqrt(max(0.0, variance)))
-
-
-def _pieces(config: Config) -> tuple[float, str]:
-    """An order among equals: the coarser cut first."""
-    return (-math.inf if config.segment_bytes is None else -config.segment_bytes, str(config))

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..measure import MIN_GAIN, Outcome, Timing
+from ..measure import Outcome, Timing
 from ..types import Config, Problem
-from .forecasts import Forecasts
+from .forecasts import Forecasts, coarse_first
 from .knowledge import Knowledge
 from .ratios import USUAL_NOISE, Ratio, ratios_to
 
@@ -155,14 +155,15 @@ class ModelProposer:
 
     A config enters while its forecast leaves it an expected improvement over the leader (Mockus 1978; Jones, Schonlau
     and Welch, Journal of Global Optimization 13, 1998) of at least `WORTH`: what it may save, times how likely that is.
-    Who leads is a forecast, too, so that one lucky sample does not keep others out. With them enters an algorithm that
-    was not tried with these ranks yet.
+    Those that enter in one round are chosen together, so that they are not all off by the same. Who leads is a
+    forecast, too, so that one lucky sample does not keep others out. With them enters an algorithm that was not tried
+    with these ranks yet.
     """
 
     FIRST, FURTHER = 3, 2
-    WORTH = MIN_GAIN - 1  # of the leader's time: what is worth a change
-    HOLD = 0.01
-    CHOICE = 0.01
+    WORTH = 0.03  # of the leader's time, by whoever enters
+    HOLD = 0.02  # the same, by whoever stays
+    CHOICE = 0.01  # of the default's, by whoever takes its place
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -180,19 +181,17 @@ class ModelProposer:
         known = dict.fromkeys((scope.own[0], *measured, *waiting))
         forecasts = scope.knowledge.forecasts(scope.problem, tuple(known), measured)
         if entered and not measured:  # the default failed, so nothing compares: go on down the list
-            return tuple(sorted(others, key=lambda config: (forecasts[config].mean, _pieces(config)))[: self.FURTHER])
+            return tuple(_fastest(others, forecasts)[: self.FURTHER])
         best = forecasts.best_of(measured or [scope.own[0]])
-        if not entered:
-            fastest = [min(others, key=lambda config: (forecasts[config].mean, _pieces(config)))] if others else []
-            given = dict.fromkeys((*own, *fastest))
-            count = min(self.FIRST, left - len(own)) - len(fastest)
+        if entered:
+            first, count, untried = [], self.FURTHER, self._untried(others, forecasts)
         else:
-            fastest, given, count = [], dict.fromkeys(own), self.FURTHER
-        added = forecasts.together(others, count, over=best, given=[c for c in given if c != best])
-        hopeful = [config for config, adds in added if adds >= self.WORTH]
-        return tuple(dict.fromkeys((*own, *fastest, *hopeful, *(self._untried(others, forecasts) if entered else ()))))[
-            :left
-        ]
+            first, untried = _fastest(others, forecasts)[:1], []
+            count = min(self.FIRST, left - len(own)) - len(first)
+        given = [config for config in (*own, *first) if config != best]
+        added = forecasts.together(others, count, over=best, given=given)
+        hopeful = [config for config, share in added if share >= self.WORTH]
+        return tuple(dict.fromkeys((*own, *first, *hopeful, *untried)))[:left]
 
     def hopes(self, running: Sequence[Config]) -> tuple[Config, ...] | None:
         measured = self._measured()
@@ -224,10 +223,9 @@ class ModelProposer:
         """The best of an algorithm that nobody has measured with these ranks: a model may be wrong about all of it."""
         tried = self._scope.knowledge.algorithms_tried(self._scope.problem)
         tried |= {config.algorithm for config in self._told.entered}
-        untried = [config for config in others if config.algorithm not in tried]
-        return sorted(untried, key=lambda config: (forecasts[config].mean, _pieces(config)))[:1]
+        return _fastest([config for config in others if config.algorithm not in tried], forecasts)[:1]
 
 
-def _pieces(config: Config) -> tuple[float, str]:
-    """An order among equal forecasts: the coarser cut first, as a model leaves out what a piece costs, if anything."""
-    return (-math.inf if config.segment_bytes is None else -config.segment_bytes, str(config))
+def _fastest(configs: Sequence[Config], forecasts: Forecasts) -> list[Config]:
+    """By their forecasts, the fastest first."""
+    return sorted(configs, key=lambda config: (forecasts[config].mean, coarse_first(config)))

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from tune.rig import Run, begin
 
+from autotune.backends.simulated import DEFAULT, Machine, SimulatedBackend
+from autotune.measure import NORMAL, Comparison
 from autotune.plan import quick_plan
+from autotune.tune import Knowledge, Sampler, proposer_for
+from autotune.tune.forecasts import still_to_gain
 from autotune.tune.order import OTHER_RANKS, Queue, Step
-from autotune.types import Collective, Problem
+from autotune.types import Collective, Config, Phase, Problem
 
 PLAN = quick_plan(4).override(collectives=[Collective.ALL_REDUCE])
 CELLS = PLAN.override(ranks=[4]).problems("simulated")[:4]
@@ -49,3 +54,72 @@ def test_who_waits_for_more_than_another_look_still_has_a_share_of_the_time() ->
     cell, _ = next(iter(queue))
     queue.add(cell, Step.OPEN)
     assert set(queue.waiting) == set(CELLS) - {cell}
+
+
+FAST = Config(algorithm="bruck", segment_bytes=64 << 10)
+
+
+class Last(SimulatedBackend):
+    """Two configs; only in the last cell the second one is faster, by a quarter."""
+
+    def __init__(self) -> None:
+        super().__init__(Machine(noise=0.05), time_us=self.truth)
+
+    @staticmethod
+    def truth(problem: Problem, config: Config) -> float:
+        return 100.0 if config == DEFAULT else 75.0 if problem == CELLS[-1] else 130.0
+
+    def candidates(self, problem: Problem) -> tuple[Config, ...]:
+        return (DEFAULT, FAST)
+
+    def reference(self, problem: Problem) -> Config | None:
+        return None
+
+
+@pytest.mark.parametrize(("sampler", "reached"), [(Sampler.MODEL, True), (Sampler.GRID, False)])
+def test_a_short_budget_goes_first_where_something_is_to_be_gained(run: Run, sampler: Sampler, reached: bool) -> None:
+    """Prices say where, roughly; a search that has no opinion takes cells in order, and does not come so far."""
+    whole = Last()
+    begin(run.store).tune(CELLS, whole, effort=NORMAL, clock=whole.clock)
+    backend = Last()
+    told = Knowledge(lambda problem, config: Last.truth(problem, config) ** 0.9, lambda problem: DEFAULT)
+    report = run.tune(
+        CELLS,
+        backend,
+        effort=NORMAL,
+        budget_s=0.5 * whole.clock(),
+        clock=backend.clock,
+        proposer_for=proposer_for(sampler),
+        knowledge=told,
+    )
+    assert report.not_measured
+    assert (CELLS[-1] in report.measured) is reached
+    if reached:
+        assert run.seen[0].problem == CELLS[-1]
+        assert run.table().rules[CELLS[-1].key][-1].config == FAST
+
+
+def comparison(median: float, low: float, high: float, n_rounds: int = 9) -> Comparison:
+    return Comparison(n_rounds=n_rounds, median=median, low=low, high=high, p_value=0.1)
+
+
+def test_a_look_is_worth_what_the_rounds_so_far_leave_open() -> None:
+    assert still_to_gain(comparison(1.1, 0.98, 1.25)) > 0.09
+    assert 0.01 < still_to_gain(comparison(1.0, 0.9, 1.1)) < 0.03
+    assert still_to_gain(comparison(0.98, 0.95, 1.01)) < 0.01
+    wide, narrow = (still_to_gain(comparison(1.0, 1 / high, high)) for high in (1.2, 1.05))
+    assert wide > 2 * narrow
+
+
+def test_a_look_that_can_hardly_save_anything_is_not_taken_unless_the_run_is_to_converge(run: Run) -> None:
+    """Two configs as good as equal: the interval after nine rounds still reaches beyond what is worth a change."""
+
+    def times(problem: Problem, config: Config) -> float:
+        return 99.9 if config == FAST else 100.0 if config == DEFAULT else 300.0
+
+    counts = []
+    for converge in (False, True):
+        own = begin(run.store)
+        own.tune(CELLS, SimulatedBackend(Machine(noise=0.02), time_us=times), effort=NORMAL, converge=converge)
+        counts.append(sum(seen.n_configs for seen in own.seen if seen.phase is Phase.CONFIRM and seen.round >= 9))
+    assert counts[0] < counts[1]
