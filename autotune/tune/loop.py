@@ -6,10 +6,10 @@ Out: a `TuneReport`; everything measured is in the store, from which distil make
 Passes, each a function of what the store holds, so that a run that was killed goes on where it was:
 
     choose    settings that a job has only once, where the library has such (whole_job)
-    planned   every problem, in order: race and confirm (cell)
+    planned   every problem: race and confirm (cell); with a budget, in the order of what that is worth (order)
     between   sizes that halve a crossover between neighbouring winners (sizes), until all are narrow
     again     what leaves the default, by ranks that are started anew: not all states of a machine change between rounds
-    open      more confirm rounds where the decision may cost most, look by look (measure.sequential)
+    open      more confirm rounds where they are expected to save most, look by look (measure.sequential)
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ def tune(
     also what the store holds by then (``hold_s`` of ``open_store``), and the same call on the same session goes on
     after the last one that was stored.
 
-    A budget cuts races first (fewer candidates stay), then steady rounds and the confirm rounds above nine. A cell that
-    would not get nine is left for the next run, and the report says so. The budget is passed by one round at most. What
-    the cells leave over goes to sizes between them and to open decisions.
+    A budget goes first where the search expects most of it, if it can say. It cuts races (fewer candidates stay), then
+    steady rounds and the confirm rounds above nine. A cell that would not get nine is left for the next run, and the
+    report says so. The budget is passed by one round at most. What the cells leave over goes to sizes between them and
+    to open decisions.
 
     Args:
         knowledge: what is known before; None for nothing, not even prices.

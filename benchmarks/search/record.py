@@ -4,7 +4,7 @@ In:  the lists in ``configs/``. Out: files in ``recordings/``. Each sample is as
 costs is known: the wall time from asking to the answer, with writing and checking the buffers.
 
 Rounds are outermost: each visits all cells of the sweep in an order of its own, and all configs of a cell one after the
-other, in another order each time. Two times 24 rounds are taken: round r belongs to half r mod 2, so that slow phases
+other, in another order each time. Two halves of rounds are taken: round r belongs to half r mod 2, so that slow phases
 of the host fall on both alike.
 
 A sweep of several hosts is recorded by rank 0 of a job in network namespaces (benchmarks/hosts), with the launcher's
@@ -40,8 +40,6 @@ from autotune.types import SampleKind
 from .recording import HALVES, RECORDINGS, Recording, load, save
 from .sweeps import Sweep, read_list
 
-ROUNDS = 24
-"""Of a half: nine to race and 15 to confirm; or twelve to choose the oracle and twelve to compare with it."""
 _WITHIN_S = 900.0
 _PROGRAM = (sys.executable, str(Path(__file__).parents[1]), "search")
 """This command, for the processes on other hosts."""
@@ -87,7 +85,7 @@ def _record(sweep: Sweep, job: Job | None, within_s: float) -> Path:
     settings = read()
     found = probe(settings, job=job)
     cells = read_list(sweep)
-    n_rounds = HALVES * ROUNDS
+    n_rounds = HALVES * sweep.rounds
     time_us = {p: np.full((len(configs), n_rounds), np.nan, np.float32) for p, configs in cells.items()}
     cost_s = {p: np.zeros((len(configs), n_rounds), np.float32) for p, configs in cells.items()}
     before_s, first = 0.0, 0

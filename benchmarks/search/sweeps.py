@@ -40,6 +40,8 @@ class Sweep:
         knobs: that every config is tried with as well, where they make a difference.
         n_hosts: that share the ranks evenly: this machine, or network namespaces on it (benchmarks/hosts).
         rate_mbit: of each host's interface, where there are several.
+        rounds: of a half. 24 are nine to race and 15 to confirm, or twelve to choose the oracle and twelve to compare
+            with it; 40 reach to the third look of a decision, for samples that are noisy.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Sweep:
     knobs: tuple[tuple[tuple[str, KnobValue], ...], ...] = ()
     n_hosts: int = 1
     rate_mbit: int | None = None
+    rounds: int = 24
 
     def problems(self) -> Iterator[Problem]:
         for n_ranks in self.ranks:
@@ -131,6 +134,7 @@ SWEEPS = (
         ranks=(2, 4),
         sizes=(4 * _K, 64 * _K, _M, 4 * _M),
         segments=(256 * _K, 512 * _K, _M, 2 * _M),
+        rounds=40,
     ),
     Sweep(
         name="testbed",

@@ -12,7 +12,7 @@ import pytest
 from search import record
 from search.judging import judged
 from search.recorded import RACE_ROUNDS, RecordedBackend, confirm_rounds, exhaustive_s
-from search.recording import RECORDINGS, Recording, load
+from search.recording import HALVES, RECORDINGS, Recording, load
 from search.sweeps import SWEEPS, Sweep, default_among, default_of, read_list
 
 from autotune.measure import ALPHA, Standing, Timing, sequential_ratio, standing
@@ -55,6 +55,7 @@ def test_every_recording_is_of_the_listed_configs_and_whole() -> None:
     for sweep in SWEEPS:
         found = load(RECORDINGS / f"{sweep.name}.npz")
         assert found.cells == read_list(sweep)
+        assert found.n_rounds == HALVES * sweep.rounds
         assert confirm_rounds(found) >= 15
         assert found.n_hosts == sweep.n_hosts
 
@@ -149,9 +150,8 @@ def test_a_config_rarely_beats_itself_in_recorded_noise(name: str) -> None:
 
 
 def test_a_recording_goes_on_where_its_time_was_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = replace(SWEEPS[0], ranks=(2,), sizes=(1024,))
+    small = replace(SWEEPS[0], ranks=(2,), sizes=(1024,), rounds=1)
     monkeypatch.setattr(record, "RECORDINGS", tmp_path)
-    monkeypatch.setattr(record, "ROUNDS", 1)
     monkeypatch.setattr(record, "read_list", lambda sweep: sweep.cells())
     part = record.record(small, within_s=0.0)
     assert load(part).n_rounds == 1

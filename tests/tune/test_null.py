@@ -36,7 +36,7 @@ def test_a_short_budget_that_goes_where_luck_shows_leaves_it_no_more_often(run: 
         cells,
         equal,
         effort=NORMAL,
-        budget_s=1.5,
+        budget_s=0.7,
         clock=equal.clock,
         proposer_for=proposer_for(Sampler.MODEL),
         knowledge=told,

@@ -59,15 +59,8 @@ def test_who_waits_for_more_than_another_look_still_has_a_share_of_the_time() ->
 FAST = Config(algorithm="bruck", segment_bytes=64 << 10)
 
 
-class Last(SimulatedBackend):
-    """Two configs; only in the last cell the second one is faster, by a quarter."""
-
-    def __init__(self) -> None:
-        super().__init__(Machine(noise=0.05), time_us=self.truth)
-
-    @staticmethod
-    def truth(problem: Problem, config: Config) -> float:
-        return 100.0 if config == DEFAULT else 75.0 if problem == CELLS[-1] else 130.0
+class Two(SimulatedBackend):
+    """Two configs."""
 
     def candidates(self, problem: Problem) -> tuple[Config, ...]:
         return (DEFAULT, FAST)
@@ -76,13 +69,17 @@ class Last(SimulatedBackend):
         return None
 
 
+def last(problem: Problem, config: Config) -> float:
+    """Only in the last cell the second one is faster, by a quarter."""
+    return 100.0 if config == DEFAULT else 75.0 if problem == CELLS[-1] else 130.0
+
+
 @pytest.mark.parametrize(("sampler", "reached"), [(Sampler.MODEL, True), (Sampler.GRID, False)])
 def test_a_short_budget_goes_first_where_something_is_to_be_gained(run: Run, sampler: Sampler, reached: bool) -> None:
     """Prices say where, roughly; a search that has no opinion takes cells in order, and does not come so far."""
-    whole = Last()
+    whole, backend = (Two(Machine(noise=0.05), time_us=last) for _ in range(2))
     begin(run.store).tune(CELLS, whole, effort=NORMAL, clock=whole.clock)
-    backend = Last()
-    told = Knowledge(lambda problem, config: Last.truth(problem, config) ** 0.9, lambda problem: DEFAULT)
+    told = Knowledge(lambda problem, config: last(problem, config) ** 0.9, lambda problem: DEFAULT)
     report = run.tune(
         CELLS,
         backend,
@@ -114,12 +111,9 @@ def test_a_look_is_worth_what_the_rounds_so_far_leave_open() -> None:
 def test_a_look_that_can_hardly_save_anything_is_not_taken_unless_the_run_is_to_converge(run: Run) -> None:
     """Two configs as good as equal: the interval after nine rounds still reaches beyond what is worth a change."""
 
-    def times(problem: Problem, config: Config) -> float:
-        return 99.9 if config == FAST else 100.0 if config == DEFAULT else 300.0
-
     counts = []
     for converge in (False, True):
         own = begin(run.store)
-        own.tune(CELLS, SimulatedBackend(Machine(noise=0.02), time_us=times), effort=NORMAL, converge=converge)
+        own.tune(CELLS, Two(Machine(noise=0.05), time_us=lambda p, c: 100.0), effort=NORMAL, converge=converge)
         counts.append(sum(seen.n_configs for seen in own.seen if seen.phase is Phase.CONFIRM and seen.round >= 9))
     assert counts[0] < counts[1]
