@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..types import Problem
 
+MOST_CELLS = 40
+"""With more, cells come in the order of the plan: asking what all of them are worth, again and again, takes as long as
+measuring them, and races of all of them leave no time to confirm."""
 OTHER_RANKS = 0.5
 """Starting other ranks costs; a cell that needs them has to be worth it."""
 

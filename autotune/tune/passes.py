@@ -19,7 +19,7 @@ from .budget import Budget, cost
 from .cell import Cell
 from .forecasts import still_to_gain
 from .knowledge import Knowledge, by_cell
-from .order import Queue, Step
+from .order import MOST_CELLS, Queue, Step
 from .outcome import Progress, TuneReport
 from .proposer import ProposerFor
 from .rounds import Bench, OutOfTime, Rounds
@@ -87,11 +87,10 @@ class Passes:
         self._tried |= {cell: tuple(rounds.trials.values()) for cell, rounds in cells}
 
     def planned(self) -> None:
-        """Every problem of the plan: in its order, or with a budget, where the search can say, what saves most first.
-
-        More rounds of a decision that is still open may then come before the next cell.
+        """Every problem of the plan: in its order, or with a budget and few cells, where the search can say, what saves
+        most first. More rounds of a decision that is still open may then come before the next cell.
         """
-        short = self._budget.left_s is not None and bool(self._waiting)
+        short = self._budget.left_s is not None and 0 < len(self._waiting) <= MOST_CELLS
         sorts = short and self._cell(self._waiting[0]).worth(raced=False) is not None
         queue = Queue(self._waiting, Step.RACE, self._worth if sorts else None)
         begun: Problem | None = None
