@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from ..types import Problem
 
 MOST_CELLS = 40
-"""With more, cells come in the order of the plan: with 156, races of all of them and asking what these are worth left
-time to confirm a quarter of what the plan's order confirms."""
+"""With more, cells come in the order of the plan: where the time is too short for all, hundreds of races leave none to
+confirm what they found."""
 OTHER_RANKS = 0.5
 """Starting other ranks costs; a cell that needs them has to be worth it."""
 
