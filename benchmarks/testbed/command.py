@@ -29,7 +29,7 @@ from peers.rounds import CellRecord, Contender, run
 from autotune.backends.mpi_sampling import Outcome
 from autotune.backends.native import REFERENCE
 from autotune.errors import AutotuneError, UsageError
-from autotune.measure import Timing
+from autotune.measure import THOROUGH, Timing
 from autotune.settings import read
 from autotune.types import Collective, Config
 from autotune.units import format_bytes, parse_sizes
@@ -140,6 +140,7 @@ def _choose(scene: Scene, record: CellRecord, own: Contender, chosen: str | None
 def _race(own: Contender, cell: Cell, candidates: Sequence[Config], seconds: float) -> tuple[Config, int]:
     """The best of all in quick succession; for long messages, of the best few after a pause, as in the rounds to come.
 
+    Short calls race with the effort `thorough` of a plan: their samples vary by a tenth, and there is time for it.
     A connection that has been idle for a second starts slowly (RFC 5681, section 4.1), which hurts those most that send
     long messages on few connections: an all_reduce of 1 MiB that takes 12.5 ms at once took 18 after a pause.
     """
@@ -156,7 +157,7 @@ def _race(own: Contender, cell: Cell, candidates: Sequence[Config], seconds: flo
     sample(candidates[0], 0)  # starts the ranks, where they do not run yet
     start = time.monotonic()
     if cell.message_bytes < PAUSES_FROM_BYTES:
-        return ours.race(candidates, sample, until=start + seconds)
+        return ours.race(candidates, sample, until=start + seconds, effort=THOROUGH)
     ours.race(candidates, sample, until=start + seconds / 2)
     best = sorted(times_us, key=lambda config: statistics.median(times_us[config]))[:FINALISTS]
     pause_s = PAUSE_S
