@@ -170,7 +170,8 @@ class Group {
   std::vector<char> scratch_;
   std::vector<std::size_t> filled_;  // by piece of the message that is being made: its bytes, where other hosts read it
   std::vector<const char*> leaving_;  // by piece, too: where it lies, if not in the outbox
-  std::vector<char> lands_ahead_;     // by instruction of this call: what comes may be written to its place at any time; or empty
+  // By instruction of this call: what comes may be written to its place before its turn; empty where nothing may.
+  std::vector<char> lands_ahead_;
   std::vector<char> landed_;          // by instruction of a level: its message is written to its place as it comes
   // From where a block leaves for other hosts: the outbox, where this rank has it already, or where the result stays.
   enum class Leaves : std::uint8_t { Outbox, Source, Memory };

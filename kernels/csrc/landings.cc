@@ -42,7 +42,8 @@ void Group::find_landings(const Call& call, const Buffers& buffers) {
     }
     if (!(op.destinations & kToOutput)) continue;
     const auto place = touched_.begin() + op.memory_index;
-    lands_ahead_[i] = only_kept(op, program, static_cast<int>(i)) && std::find(place, place + op.width, 1) == place + op.width;
+    const bool touched = std::find(place, place + op.width, 1) != place + op.width;
+    lands_ahead_[i] = !touched && only_kept(op, program, static_cast<int>(i));
     std::fill_n(place, op.width, 1);
   }
 }
