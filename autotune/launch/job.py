@@ -145,8 +145,8 @@ class Job:
         self.end(error)
 
     def _terminated(self, number: int, frame: FrameType | None) -> None:
-        """A launcher that lost a rank ends the others within milliseconds, and kills them a second later: there is still
-        time to say which rank it was, but none to wait for what the others have to say. So a wait ends here, too.
+        """A launcher that lost a rank ends the others within milliseconds, and kills them a second later: there is time
+        to say which rank it was, but none to wait for what the others have to say. So a wait ends here, too.
         """
         if self._is_told_to_end or (self._is_ending and self._error is None):
             return
