@@ -114,9 +114,7 @@ class Race:
         return leader(self.samples)
 
 
-def race(
-    candidates: Sequence[Config], sample: SampleConfig, *, until: float, effort: Effort = QUICK
-) -> tuple[Config, int]:
+def race(candidates: Sequence[Config], sample: SampleConfig, *, until: float, effort: Effort) -> tuple[Config, int]:
     """The leader after the rounds that time allows, at least one sample, and how many rounds there were.
 
     Raises:

@@ -1,7 +1,7 @@
 // What a group over several hosts does besides: messages and clocks go to ranks of other hosts as packets (network.h).
 //
-// In: a level whose message is in this rank's outbox. Out: the pieces that each reader on another host reads of it, on
-// their way. The waits are those of group.h, on the mirrors.
+// In: a level whose message is in this rank's outbox, or still where the caller has it. Out: the pieces that each reader on
+// another host reads of it, on their way. The waits are those of group.h, on the mirrors.
 #include <unistd.h>
 
 #include <algorithm>
