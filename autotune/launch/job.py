@@ -127,7 +127,8 @@ class Job:
         )
         self._own = threading.Thread(target=_serve, args=(Agent(theirs, handlers),), name="autotune-agent", daemon=True)
         self._own.start()
-        self._is_ending = False
+        self._is_ending = self._is_told_to_end = False
+        self._error: BaseException | None = None  # that it ends with
         signal.signal(signal.SIGTERM, self._terminated)
         try:
             check_hosts(launch, self.hosts, hellos)
@@ -144,10 +145,13 @@ class Job:
         self.end(error)
 
     def _terminated(self, number: int, frame: FrameType | None) -> None:
-        """A launcher that lost a rank ends the others within milliseconds: there is still time to say which it was."""
-        if not self._is_ending:
-            self._is_ending = True
-            raise self._agents.lost() or AgentLost("rank 0 was told to end (SIGTERM)", remedy=CONTINUE)
+        """A launcher that lost a rank ends the others within milliseconds, and kills them a second later: there is time
+        to say which rank it was, but none to wait for what the others have to say. So a wait ends here, too.
+        """
+        if self._is_told_to_end or (self._is_ending and self._error is None):
+            return
+        self._is_told_to_end = True
+        raise self._error or self._agents.lost() or AgentLost("rank 0 was told to end (SIGTERM)", remedy=CONTINUE)
 
     @property
     def rank_counts(self) -> tuple[int, ...]:
@@ -235,14 +239,14 @@ class Job:
 
     def end(self, error: BaseException | None = None) -> None:
         """End the run on all ranks, and this rank's own agent."""
-        self._is_ending = True
+        self._is_ending, self._error = True, error
         message: dict[str, Json] = {"do": "end"}
         if isinstance(error, AgentLost | CommunicatorError):
             message |= {"message": error.message, "remedy": error.remedy}
         for peer in self._agents.peers:
             with contextlib.suppress(LinkLost):  # one that has gone needs no words
                 peer.link.send(message)
-        self._own.join(_END_S)
+        self._own.join(0.0 if self._is_told_to_end else _END_S)
         for peer in self._agents.peers:
             peer.link.close()
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from autotune.backends.mpi_ranks import Launch
 from autotune.backends.mpi_sampling import Outcome
 from autotune.kernels import create_segment
-from autotune.measure import QUICK, Timing, leader, survivors
+from autotune.measure import QUICK, Effort, Timing, leader, survivors
 from autotune.settings import Settings
 from autotune.types import Config, Memory, Phase, Sample, SampleKind
 
@@ -67,19 +67,23 @@ class Race:
 
     Args:
         seed: of the orders in which they run.
+        effort: how many rounds, and how many stay, as `autotune run` would have it.
     """
 
-    def __init__(self, candidates: Sequence[Config], sample: SampleConfig, seed: str = "race") -> None:
+    def __init__(
+        self, candidates: Sequence[Config], sample: SampleConfig, seed: str = "race", effort: Effort = QUICK
+    ) -> None:
         self.samples: dict[Config, dict[int, Sample]] = {config: {} for config in candidates}
         self.n_rounds = 0
         self._sample = sample
         self._seed = seed
+        self._effort = effort
 
     def step(self, until: float) -> bool:
         """Run one round, and end it early when time is up and somebody ran; whether there may be another one."""
         number = self.n_rounds
-        running = list(self.samples) if number == 0 else list(survivors(self.samples, QUICK))
-        if number == QUICK.race_rounds or (number and len(running) < 2):
+        running = list(self.samples) if number == 0 else list(survivors(self.samples, self._effort))
+        if number == self._effort.race_rounds or (number and len(running) < 2):
             return False
         random.Random(f"{self._seed} {number}").shuffle(running)
         for position, config in enumerate(running):
@@ -110,13 +114,13 @@ class Race:
         return leader(self.samples)
 
 
-def race(candidates: Sequence[Config], sample: SampleConfig, *, until: float) -> tuple[Config, int]:
+def race(candidates: Sequence[Config], sample: SampleConfig, *, until: float, effort: Effort) -> tuple[Config, int]:
     """The leader after the rounds that time allows, at least one sample, and how many rounds there were.
 
     Raises:
         ValueError: nobody ran.
     """
-    raced = Race(candidates, sample)
+    raced = Race(candidates, sample, effort=effort)
     while raced.step(until) and time.monotonic() <= until:
         pass
     return raced.leader(), raced.n_rounds

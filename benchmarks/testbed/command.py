@@ -29,7 +29,7 @@ from peers.rounds import CellRecord, Contender, run
 from autotune.backends.mpi_sampling import Outcome
 from autotune.backends.native import REFERENCE
 from autotune.errors import AutotuneError, UsageError
-from autotune.measure import Timing
+from autotune.measure import THOROUGH, Timing
 from autotune.settings import read
 from autotune.types import Collective, Config
 from autotune.units import format_bytes, parse_sizes
@@ -131,14 +131,19 @@ def _measure(
 def _choose(scene: Scene, record: CellRecord, own: Contender, chosen: str | None, seconds: float) -> None:
     """Our config of a cell: that of its earlier rounds, or the best of a race before and apart from those compared."""
     if chosen is None:
-        config, n_rounds = _race(own, record.cell, scene.candidates(record.cell), seconds)
+        pauses = scene.rate_mbit > 0 and record.cell.message_bytes >= PAUSES_FROM_BYTES
+        config, n_rounds = _race(own, record.cell, scene.candidates(record.cell), seconds, pauses)
         chosen = ours.config_words(config)
         _say(f"{scene.name_of(record.cell)}: {config}, leader of a race of {n_rounds} rounds")
     own.configs[record.cell] = chosen
 
 
-def _race(own: Contender, cell: Cell, candidates: Sequence[Config], seconds: float) -> tuple[Config, int]:
-    """The best of all in quick succession; for long messages, of the best few after a pause, as in the rounds to come.
+def _race(own: Contender, cell: Cell, candidates: Sequence[Config], seconds: float, pauses: bool) -> tuple[Config, int]:
+    """The best of all in quick succession, with the effort `thorough` of a plan.
+
+    Args:
+        pauses: for long messages at a shaped rate: half of the time goes to the best few, after a pause, as in the
+            rounds to come.
 
     A connection that has been idle for a second starts slowly (RFC 5681, section 4.1), which hurts those most that send
     long messages on few connections: an all_reduce of 1 MiB that takes 12.5 ms at once took 18 after a pause.
@@ -155,12 +160,12 @@ def _race(own: Contender, cell: Cell, candidates: Sequence[Config], seconds: flo
 
     sample(candidates[0], 0)  # starts the ranks, where they do not run yet
     start = time.monotonic()
-    if cell.message_bytes < PAUSES_FROM_BYTES:
-        return ours.race(candidates, sample, until=start + seconds)
-    ours.race(candidates, sample, until=start + seconds / 2)
+    if not pauses:
+        return ours.race(candidates, sample, until=start + seconds, effort=THOROUGH)
+    ours.race(candidates, sample, until=start + seconds / 2, effort=THOROUGH)
     best = sorted(times_us, key=lambda config: statistics.median(times_us[config]))[:FINALISTS]
     pause_s = PAUSE_S
-    return ours.race(best, sample, until=start + seconds)
+    return ours.race(best, sample, until=start + seconds, effort=THOROUGH)
 
 
 def _groups(records: Sequence[CellRecord]) -> Iterator[Sequence[CellRecord]]:

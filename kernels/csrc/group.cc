@@ -110,7 +110,10 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
   const Buffers buffers{static_cast<const char*>(input), static_cast<char*>(output), splits, where,
                         static_cast<char*>(residual)};
   begin(call, where);
-  if (network_) [[unlikely]] sends_from_input_ = may_send_from(call, buffers);
+  if (network_) [[unlikely]] {
+    find_leaving(call, buffers);
+    find_landings(call, buffers);
+  }
   const Plan& plan = call.plan;
   const std::size_t levels = program.levels.size();
   const int half = static_cast<int>(call_ & 1);
@@ -125,6 +128,8 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
   wave.learns = !network_ && !in_banks_ && OutboxStores::learns(call);
   wave.stream_outbox = call.outbox == Outbox::Streamed;
   const bool looks = wave.learns && !program.readers.empty();
+  if (network_ && !lands_ahead_.empty()) [[unlikely]]
+    for (std::size_t w = 0; w + 2 < plan.window; w++) land_ahead(call, buffers, w);
   std::size_t newest = 0, oldest = 0;             // slices that are under way
   std::size_t row = 0, previous_row = plan.window - 1;  // w and w - 1, modulo the window
   for (std::size_t w = 0; w < plan.waves; w++) {
@@ -134,6 +139,8 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
     wave.word = announced(w);
     wave.previous_word = announced(w - 1);  // of no wave at w = 0, where nothing is taken
     if (looks && (w == 0 || plan.slices > 1)) wave.stream_outbox = outbox_stores_.begin();
+    // No message of a later wave can come before this one has ended.
+    if (network_ && !lands_ahead_.empty()) [[unlikely]] land_ahead(call, buffers, w + plan.window - 2);
     // The newest slice first: its peers wait longest for it.
     for (std::size_t s = newest + 1; s-- > oldest;) {
       const bool last = s + 1 == plan.slices;
@@ -148,8 +155,8 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
       wave.pitch = last ? plan.last_pitch : plan.block_limit;
       wave.piece_bytes = last ? plan.last_piece_bytes : plan.piece_bytes;
       run_level(call, wave, buffers);
-      if (network_) [[unlikely]] network_->forget_landings();
     }
+    if (network_) [[unlikely]] network_->forget_landings(wave.previous_word);
     previous_row = row;
     if (++row == plan.window) row = 0;
     // Nobody reads the clock inside a call whose slots are never used again.

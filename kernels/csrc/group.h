@@ -119,10 +119,14 @@ class Group {
   void release_network();
   std::string refusals() const;
   void note_filled(const Instruction& op, const Wave& wave, bool vertical, std::size_t item);
-  bool may_send_from(const Call& call, const Buffers& buffers) const;
-  bool only_kept(const Instruction& op, const Program& program) const;
+  static bool apart(const Call& call, const Buffers& buffers);
+  void find_leaving(const Call& call, const Buffers& buffers);
+  bool note_leaving(const Instruction& op, int number, const Wave& wave, std::size_t item, const char* memory);
+  bool only_kept(const Instruction& op, const Program& program, int number) const;
+  static std::size_t before_block(const Program& program, const Plan& plan, const Wave& wave, int index);
+  void find_landings(const Call& call, const Buffers& buffers);
+  void land_ahead(const Call& call, const Buffers& buffers, std::size_t number);
   bool land(const Instruction& op, const Program& program, const Wave& wave, const Plan& plan, char* place);
-  bool only_sent(const Instruction& op, const Program& program) const;
   void tell_clock_to_writers(const Program& program);
   void finish_sending();
   char* messages(int rank, const Wave& wave) const;
@@ -166,8 +170,13 @@ class Group {
   std::vector<char> scratch_;
   std::vector<std::size_t> filled_;  // by piece of the message that is being made: its bytes, where other hosts read it
   std::vector<const char*> leaving_;  // by piece, too: where it lies, if not in the outbox
+  // By instruction of this call: what comes may be written to its place before its turn; empty where nothing may.
+  std::vector<char> lands_ahead_;
   std::vector<char> landed_;          // by instruction of a level: its message is written to its place as it comes
-  bool sends_from_input_ = false;     // in this call
+  // From where a block leaves for other hosts: the outbox, where this rank has it already, or where the result stays.
+  enum class Leaves : std::uint8_t { Outbox, Source, Memory };
+  std::vector<Leaves> leaves_from_;  // by instruction of this call; empty where all leave from the outbox
+  std::vector<char> touched_;        // by block of the output, while instructions are looked at
   std::vector<Network::Stretch> stretches_;
   std::vector<std::uint64_t> sent_pieces_, received_pieces_;  // by peer, for send and recv
 };

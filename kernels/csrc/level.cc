@@ -32,8 +32,7 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
   // Elements before block `index` of this slice in a user's buffer.
   const auto offset = [&](int index, const std::vector<std::size_t>* starts) -> std::size_t {
     if (starts) return (*starts)[static_cast<std::size_t>(index)] + wave.slice * plan.slice;
-    if (program.vertical) return static_cast<std::size_t>(index) * plan.count + wave.slice * plan.slice;
-    return wave.slice * plan.slice + block_start(wave.length, wave.pitch, index);
+    return before_block(program, plan, wave, index);
   };
   // Elements of a part that belong to this slice.
   const auto share = [&](std::size_t part) {
@@ -48,7 +47,7 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
     landed_.assign(static_cast<std::size_t>(level.last - level.first), 0);
     for (int i = level.first; i < level.last; i++) {
       const Instruction& op = program.instructions[static_cast<std::size_t>(i)];
-      if (!only_kept(op, program)) continue;
+      if (!only_kept(op, program, i)) continue;
       char* const place = op.destinations & kToOutput
                               ? output + offset(op.memory_index, nullptr) * item
                               : scratch + static_cast<std::size_t>(op.memory_index) * wave.pitch * item;
@@ -121,18 +120,14 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
       memory = scratch + static_cast<std::size_t>(op.memory_index) * wave.pitch * item;
     }
     const bool leaves = op.destinations & kToOutbox && !level.remote_readers.empty();
-    if (leaves && !call.codec) [[unlikely]] note_filled(op, wave, program.vertical, item);
-    if (lands && landed_[static_cast<std::size_t>(i - level.first)]) [[unlikely]] continue;
-    if (leaves && sends_from_input_ && only_sent(op, program)) [[unlikely]] {
-      for (int k = 0; k < op.width; k++)
-        leaving_[static_cast<std::size_t>(op.piece + k)] =
-            static_cast<const char*>(sources_[0]) + static_cast<std::size_t>(k) * wave.pitch * item;
-      if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave, buffers);
-      continue;
+    char* piece = op.destinations & kToOutbox ? outbox + static_cast<std::size_t>(op.piece) * wave.piece_bytes : nullptr;
+    if (leaves && !call.codec) [[unlikely]] {
+      note_filled(op, wave, program.vertical, item);
+      if (note_leaving(op, i, wave, item, memory)) piece = nullptr;
     }
-    char* const piece =
-        op.destinations & kToOutbox ? outbox + static_cast<std::size_t>(op.piece) * wave.piece_bytes : nullptr;
-    if (call.codec) [[unlikely]] {
+    if (lands && landed_[static_cast<std::size_t>(i - level.first)]) [[unlikely]] {
+      // It is where it stays, and leaves from there.
+    } else if (call.codec) [[unlikely]] {
       char* const dropped = residual && op.charged >= 0
                                 ? residual + offset(op.charged, nullptr) * residual_bytes(call.dtype)
                                 : nullptr;

@@ -90,11 +90,14 @@ class Network final : private Wire::Taker {
   void begin(std::uint64_t call) { call_ = call; }
   void post(int reader, const Message& message, const std::vector<Stretch>& stretches);
   // Bytes [start, start + bytes) of a half of a rank's outbox, of the message with that word, are to be written to `to`
-  // instead of the mirror. Returns false if some of the message is here already; then all of it is in the mirror. Until
-  // forget_landings().
+  // instead of the mirror. Returns false if some of the message is here already; then all of it is in the mirror. To ask
+  // again for the same changes nothing. Until forget_landings() of that word, when all of it is here, or of all.
   bool land(int from, int half, std::size_t slot, std::uint64_t word, std::size_t start, std::size_t bytes, char* to);
+  void forget_landings(std::uint64_t word) {
+    if (n_landings_) [[unlikely]] end_landings(word);
+  }
   void forget_landings() {
-    if (!landings_.empty()) [[unlikely]] end_landings();
+    if (n_landings_) [[unlikely]] end_landings();
   }
   // A call has failed: nothing of its caller's buffers is read any more. Peers that were to get some are lost.
   void drop_unsent();
@@ -120,6 +123,11 @@ class Network final : private Wire::Taker {
 
  private:
   struct Packet;
+  struct Landing {
+    std::uint64_t word;
+    std::size_t start, end;  // in a half of the outbox; no two slots share any
+    char* to;
+  };
   struct Peer {
     std::uint64_t told_call = 0;  // the last call whose record it has
     std::uint64_t token_out = 0, token_in = 0;
@@ -128,7 +136,8 @@ class Network final : private Wire::Taker {
     bool heard = false;      // it has this rank's report or farewell
     std::vector<std::uint64_t> arriving;  // by half and slot: the message that is arriving
     std::vector<std::size_t> arrived;     // and how many bytes of it have
-    bool lands = false;                   // the packet that is arriving has its room in a landing
+    std::vector<Landing> landings;
+    bool lands = false;  // the packet that is arriving has its room in a landing
   };
   void send(int rank, Packet& packet, const void* data, std::size_t bytes);
   bool answer();
@@ -141,6 +150,7 @@ class Network final : private Wire::Taker {
   std::pair<char*, std::size_t> place_of(const Packet& packet, char* mirror, std::size_t at, std::size_t end) const;
   void store(const Packet& packet, char* mirror, const char* data, std::size_t bytes);
   void end_landings();
+  void end_landings(std::uint64_t word);
   bool take_message(const Packet& packet, Peer& peer, const char* data, std::size_t bytes);
   bool take_piece(const Packet& packet, const char* data, std::size_t bytes);
   void tell_everyone(Packet packet, const std::string& text, std::chrono::milliseconds at_most);
@@ -153,14 +163,7 @@ class Network final : private Wire::Taker {
   std::vector<Peer> peers_;
   Segment* segment_ = nullptr;
   std::uint64_t refused_ = 0;
-  struct Landing {
-    int from, half;
-    std::size_t slot;
-    std::uint64_t word;
-    std::size_t start, end;
-    char* to;
-  };
-  std::vector<Landing> landings_;
+  std::size_t n_landings_ = 0;
   std::uint64_t call_ = 0;
   std::string last_words_;
   bool has_answers_ = false;

@@ -117,16 +117,25 @@ bool Network::take_message(const Packet& packet, Peer& peer, const char* data, s
 
 bool Network::land(int from, int half, std::size_t slot, std::uint64_t word, std::size_t start, std::size_t bytes,
                    char* to) {
-  const Peer& peer = peers_[static_cast<std::size_t>(from)];
+  Peer& peer = peers_[static_cast<std::size_t>(from)];
+  for (const Landing& landing : peer.landings)
+    if (landing.word == word && landing.start == start) return true;
   if (peer.arriving[static_cast<std::size_t>(half) * kSlots + slot] == word) return false;
-  landings_.push_back({from, half, slot, word, start, start + bytes, to});
+  peer.landings.push_back({word, start, start + bytes, to});
+  n_landings_++;
   return true;
 }
 
+void Network::end_landings(std::uint64_t word) {
+  for (Peer& peer : peers_)
+    n_landings_ -= std::erase_if(peer.landings, [&](const Landing& landing) { return landing.word == word; });
+}
+
 void Network::end_landings() {
-  landings_.clear();
+  n_landings_ = 0;
   for (int rank = 0; rank < n_ranks_; rank++) {
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    peer.landings.clear();
     if (!peer.lands) continue;
     peer.lands = false;
     wire_->abandon(rank);  // the call has failed
@@ -135,10 +144,8 @@ void Network::end_landings() {
 
 // Where byte `at` of a packet goes, and up to which byte what follows goes there, too: to a landing, or to the mirror.
 std::pair<char*, std::size_t> Network::place_of(const Packet& packet, char* mirror, std::size_t at, std::size_t end) const {
-  for (const Landing& landing : landings_) {
-    if (landing.word != packet.word || landing.from != static_cast<int>(packet.from) || landing.half != packet.half ||
-        landing.slot != packet.slot || landing.end <= at || landing.start >= end)
-      continue;
+  for (const Landing& landing : peers_[packet.from].landings) {
+    if (landing.word != packet.word || landing.end <= at || landing.start >= end) continue;
     if (landing.start <= at) return {landing.to + (at - landing.start), std::min(end, landing.end)};
     end = landing.start;  // first what lies before it
   }

@@ -1,7 +1,7 @@
 // What a group over several hosts does besides: messages and clocks go to ranks of other hosts as packets (network.h).
 //
-// In: a level whose message is in this rank's outbox. Out: the pieces that each reader on another host reads of it, on
-// their way. The waits are those of group.h, on the mirrors.
+// In: a level whose message is in this rank's outbox, or still where the caller has it. Out: the pieces that each reader on
+// another host reads of it, on their way. The waits are those of group.h, on the mirrors.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +17,8 @@ constexpr std::size_t kGapBytes = 2 << 10;
 // Up to here blocks of the caller's are copied to the outbox where the others of the message lie, if they can leave as one
 // packet then. Measured over 4 hosts with 4 ranks on 2 cores: a packet takes as long as copying some 64 KiB.
 constexpr std::size_t kTogetherBytes = 64 << 10;
+// Results of messages of this size on are sent from the output itself; smaller ones are as soon copied as found there.
+constexpr std::size_t kStaysFromBytes = 8 << 10;
 
 }  // namespace
 
@@ -31,39 +33,53 @@ void Group::note_filled(const Instruction& op, const Wave& wave, bool vertical, 
   }
 }
 
-// Whether an instruction sends a block of the input and does nothing else.
-bool Group::only_sent(const Instruction& op, const Program& program) const {
-  return op.n_sources == 1 && !(op.destinations & (kToOutput | kToScratch)) &&
-         program.sources[static_cast<std::size_t>(op.first_source)].space == Space::Input;
-}
-
-// Whether it keeps what comes from another host, and does nothing else.
-bool Group::only_kept(const Instruction& op, const Program& program) const {
-  if (op.n_sources != 1 || (op.destinations & kToOutbox) || !(op.destinations & (kToOutput | kToScratch))) return false;
-  const Source& source = program.sources[static_cast<std::size_t>(op.first_source)];
-  return source.space == Space::Peer && remote(source.rank);
-}
-
-// Whether blocks may be sent from where the caller has them: nobody of this host reads them in the outbox, and the call
-// does not overwrite them. It ends when they have been sent.
-bool Group::may_send_from(const Call& call, const Buffers& buffers) const {
-  if (call.codec || buffers.splits || call.plan.fits_in_line || call.program->zero_copy) return false;
-  for (std::int32_t reader : call.program->readers)
-    if (!remote(reader)) return false;
+// Whether nothing that is written to the output changes the input.
+bool Group::apart(const Call& call, const Buffers& buffers) {
   const char* const input_end = buffers.input + call.input_elements * call.plan.item;
   const char* const output_end = buffers.output + call.output_elements * call.plan.item;
   return !buffers.output || input_end <= buffers.output || output_end <= buffers.input;
 }
 
-bool Group::land(const Instruction& op, const Program& program, const Wave& wave, const Plan& plan, char* place) {
-  const Source& source = program.sources[static_cast<std::size_t>(op.first_source)];
-  const std::size_t elements = program.vertical ? wave.length
-                                                : block_start(wave.length, wave.pitch, op.block + op.width) -
-                                                      block_start(wave.length, wave.pitch, op.block);
-  if (elements == 0) return false;
-  const std::size_t start = rotation_ + wave.previous_slot * plan.slot_bytes +
-                            static_cast<std::size_t>(source.index) * wave.piece_bytes;
-  return network_->land(source.rank, wave.half, wave.previous_slot, wave.previous_word, start, elements * plan.item, place);
+// Finds out which blocks of this call may be sent from where the caller has them: nobody of this host reads them in the
+// outbox, and nothing of the call overwrites them later. It ends when they have been sent.
+void Group::find_leaving(const Call& call, const Buffers& buffers) {
+  const Program& program = *call.program;
+  leaves_from_.clear();
+  if (call.codec || buffers.splits || call.plan.fits_in_line || program.zero_copy) return;
+  for (std::int32_t reader : program.readers)
+    if (!remote(reader)) return;
+  const bool input_stays = apart(call, buffers);
+  const bool large = call.plan.slot_bytes > kStaysFromBytes;
+  leaves_from_.assign(program.instructions.size(), Leaves::Outbox);
+  touched_.assign(static_cast<std::size_t>(program.vertical ? program.n_ranks : program.blocks), 0);
+  const auto stays = [&](int first, int width) {  // no later instruction writes it
+    const auto begin = touched_.begin() + first;
+    return std::find(begin, begin + width, 1) == begin + width;
+  };
+  for (std::size_t i = program.instructions.size(); i-- > 0;) {
+    const Instruction& op = program.instructions[i];
+    const bool kept = op.destinations & kToOutput;
+    if (op.destinations & kToOutbox) {
+      const Source& source = program.sources[static_cast<std::size_t>(op.first_source)];
+      const bool copied = op.n_sources == 1 && !(op.destinations & (kToOutput | kToScratch));
+      if (copied && source.space == Space::Input && input_stays) leaves_from_[i] = Leaves::Source;
+      if (copied && large && source.space == Space::Output && stays(source.index, op.width))
+        leaves_from_[i] = Leaves::Source;
+      if (kept && large && stays(op.memory_index, op.width)) leaves_from_[i] = Leaves::Memory;
+    }
+    if (kept) std::fill_n(touched_.begin() + op.memory_index, op.width, 1);
+  }
+}
+
+// Whether the blocks that an instruction sends leave from where the caller has them, and not from the outbox.
+bool Group::note_leaving(const Instruction& op, int number, const Wave& wave, std::size_t item, const char* memory) {
+  if (leaves_from_.empty()) return false;
+  const Leaves from = leaves_from_[static_cast<std::size_t>(number)];
+  if (from == Leaves::Outbox) return false;
+  const char* const first = from == Leaves::Memory ? memory : static_cast<const char*>(sources_[0]);
+  for (int k = 0; k < op.width; k++)
+    leaving_[static_cast<std::size_t>(op.piece + k)] = first + static_cast<std::size_t>(k) * wave.pitch * item;
+  return true;
 }
 
 void Group::send_to_other_hosts(const Call& call, const Wave& wave) {

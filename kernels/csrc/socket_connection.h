@@ -20,7 +20,7 @@ namespace autotune {
 class SocketConnection {
  public:
   static constexpr std::size_t kMostHeaderBytes = Wire::kMostHeaderBytes;
-  static constexpr std::size_t kMostBytes = 256 << 10;  // of a packet's data
+  static constexpr std::size_t kMostBytes = 512 << 10;  // of a packet's data
   static constexpr std::size_t kReadBytes = 9 << 10;    // of the shared buffer: what is copied of a large packet
 
   explicit SocketConnection(int fd) : fd_(fd) {}

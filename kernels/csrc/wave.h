@@ -39,4 +39,10 @@ inline std::size_t block_start(std::size_t length, std::size_t pitch, int index)
   return std::min(length, pitch * static_cast<std::size_t>(index));
 }
 
+// Elements before block `index` of a wave's slice in a user's buffer, all of whose parts are equal.
+inline std::size_t Group::before_block(const Program& program, const Plan& plan, const Wave& wave, int index) {
+  if (program.vertical) return static_cast<std::size_t>(index) * plan.count + wave.slice * plan.slice;
+  return wave.slice * plan.slice + block_start(wave.length, wave.pitch, index);
+}
+
 }  // namespace autotune

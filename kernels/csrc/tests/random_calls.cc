@@ -6,6 +6,7 @@
 // any order.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -27,20 +28,21 @@ struct Drawn {
 
 std::size_t draw_count(Random& random, std::size_t segment_bytes, std::size_t item) {
   const std::size_t segment = segment_bytes / item;
-  switch (between(random, 0, 5)) {
+  switch (between(random, 0, 6)) {
     case 0: return between(random, 0, 2);
     case 1: return between(random, 0, 40);
     case 2: return segment + between(random, 0, 2) - 1;
     case 3: return between(random, 0, 300);
     case 4: return between(random, 0, 3000);
-    default: return between(random, 0, 20000) / item;
+    case 5: return between(random, 0, 20'000) / item;
+    default: return between(random, 0, 60'000) / item;  // several slices of what is large between hosts
   }
 }
 
 constexpr std::uint64_t kEveryRank = ~std::uint64_t{0};
 
 Drawn draw(Random& random, const std::vector<const Algorithm*>& algorithms) {
-  constexpr std::size_t kSegments[] = {64, 100, 256, 1024, 4096, 65536};
+  constexpr std::size_t kSegments[] = {64, 100, 256, 1024, 4096, 12'000, 65'536};
   Drawn call{};
   call.algorithm = algorithms[between(random, 0, algorithms.size() - 1)];
   Arguments& arguments = call.arguments;
@@ -50,7 +52,7 @@ Drawn draw(Random& random, const std::vector<const Algorithm*>& algorithms) {
     arguments.dtype = static_cast<DType>(between(random, 0, kFloatTypes - 1));
     if (arguments.op == Op::Prod) arguments.op = Op::Avg;
   }
-  arguments.segment_bytes = kSegments[between(random, 0, 5)];
+  arguments.segment_bytes = kSegments[between(random, 0, std::size(kSegments) - 1)];
   arguments.count = draw_count(random, arguments.segment_bytes, item_bytes(arguments.dtype));
   arguments.in_flight = static_cast<int>(between(random, 1, 8));
   arguments.stream = between(random, 0, 3) == 0;
