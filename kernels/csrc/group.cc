@@ -125,7 +125,7 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
   wave.half = half;
   wave.bank = bank_of(call_);
   wave.stream = call.stream && input != output;
-  wave.learns = !network_ && !in_banks_ && OutboxStores::learns(call);
+  wave.learns = !network_ && !in_banks_ && !exchanges_ && OutboxStores::learns(call);
   wave.stream_outbox = call.outbox == Outbox::Streamed;
   const bool looks = wave.learns && !program.readers.empty();
   if (network_ && !lands_ahead_.empty()) [[unlikely]]
@@ -154,7 +154,10 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
       wave.length = last ? plan.last_slice : plan.slice;
       wave.pitch = last ? plan.last_pitch : plan.block_limit;
       wave.piece_bytes = last ? plan.last_piece_bytes : plan.piece_bytes;
+      wave.swapped = swapped_[wave.slot];
+      wave.previous_swapped = !swapped_[wave.previous_slot];
       run_level(call, wave, buffers);
+      swapped_[wave.slot] ^= exchanges_ && wave.level->posts;
     }
     if (network_) [[unlikely]] network_->forget_landings(wave.previous_word);
     previous_row = row;
@@ -218,8 +221,9 @@ void Group::begin(const Call& call, const Places* places) {
   // synchronising call has shown that everyone had started it, and so had left all before.
   const Plan& plan = call.plan;
   const std::size_t used = plan.window * plan.in_flight * plan.slot_bytes;
-  in_banks_ = !network_ && (plan.fits_in_line || used <= kBankBytes);
-  const std::uint64_t started = in_banks_ ? starts_[(call_ + 1) % kBanks] : previous_start_;
+  exchanges_ = !network_ && !plan.fits_in_line && call.program->exchanges && !call.program->zero_copy;
+  in_banks_ = !network_ && (plan.fits_in_line || (!exchanges_ && used <= kBankBytes));
+  const std::uint64_t started = in_banks_ || exchanges_ ? starts_[(call_ + 1) % kBanks] : previous_start_;
   if (all_started_ < started)
     for (int other = 0; other < n_ranks(); other++)
       if (other != rank_ && !remote(other)) await_clock(other, started);
@@ -229,15 +233,7 @@ void Group::begin(const Call& call, const Places* places) {
     banks_touched_ = true;
     madvise(segment_.bank(rank_, 0), kBanks * kBankBytes, MADV_POPULATE_WRITE);  // as in populate()
   }
-  rotation_ = 0;
-  if (plan.slot_bytes >= kRotatedFromBytes && !in_banks_) {
-    // A single slice of few levels begins with the first slot, and its last level announces nothing.
-    const bool once = plan.slices == 1 && plan.window == plan.waves;
-    const std::size_t filled = once ? std::max<std::size_t>(1, plan.waves - 1) * plan.slot_bytes : used;
-    const std::size_t turns = std::min(kRotationBytes, segment_.half_bytes()) / filled;
-    rotation_ = (call_ >> 1) % std::max<std::size_t>(1, turns) * filled;
-    populate();
-  }
+  take_place(call);
   const auto needed = static_cast<std::size_t>(call.program->scratch_blocks) * call.plan.block_limit * call.plan.item *
                       call.plan.in_flight;
   if (scratch_.size() < needed) scratch_.resize(needed);
@@ -247,6 +243,36 @@ void Group::begin(const Call& call, const Places* places) {
   if (stores_.size() < stores) stores_.resize(stores);
   const auto pieces = static_cast<std::size_t>(call.program->piece_blocks);
   if (network_ && filled_.size() < pieces) filled_.resize(pieces), leaving_.resize(pieces);
+}
+
+// Where this call's messages lie in the outboxes.
+//
+// In an exchange a rank writes where it has read the other's last message of the slot: those lines are in its cache already,
+// and come to the reader, who writes to them next, in one trip. Written where they were before, each line is asked back from
+// the reader first. 2 ranks that share a last-level cache, halves over exchanges: 2.0 and 2.2 at 64 KiB of all_gather and
+// all_reduce, 1.7 at 256 KiB, 2.0 to 2.4 from 4 to 16 KiB. Without such a cache, plain copies of 32 KiB took 3.4 us so and
+// 4.1 past the caches.
+void Group::take_place(const Call& call) {
+  const Plan& plan = call.plan;
+  rotation_ = 0;
+  if (in_banks_) return;
+  // Slots of the same layout are left by the program's own order. Where another kind of call or another layout has used
+  // the same bytes, its readers must have gone.
+  const std::size_t slots = exchanges_ ? plan.window * plan.in_flight : 0, slot_bytes = exchanges_ ? plan.slot_bytes : 0;
+  if (slots != outbox_slots_ || slot_bytes != outbox_slot_bytes_)
+    for (int other = 0; other < n_ranks(); other++)
+      if (other != rank_ && !remote(other)) await_clock(other, outbox_end_);
+  outbox_slots_ = slots;
+  outbox_slot_bytes_ = slot_bytes;
+  outbox_end_ = epoch_ + plan.waves;
+  if (exchanges_ || plan.slot_bytes < kRotatedFromBytes) return;
+  // A single slice of few levels begins with the first slot, and its last level announces nothing.
+  const std::size_t filled = plan.slices == 1 && plan.window == plan.waves
+                                 ? std::max<std::size_t>(1, plan.waves - 1) * plan.slot_bytes
+                                 : plan.window * plan.in_flight * plan.slot_bytes;
+  const std::size_t turns = std::min(kRotationBytes, segment_.half_bytes()) / filled;
+  rotation_ = (call_ >> 1) % std::max<std::size_t>(1, turns) * filled;
+  populate();
 }
 
 // Touches the outboxes before the rotation does, page by page, in calls that somebody times: one's own at the first call

@@ -7,9 +7,11 @@
 // slice s does superstep l in wave l + spacing * s. A message of wave w lies in slot (w mod window, s mod in_flight) of
 // its sender's outbox and is announced by the word (first wave of the call + w) << 20 | chain, where the chain stands for
 // the signatures of this and all earlier calls. Outboxes have two halves, headers and places
-// for small messages kBanks; calls take turns.
+// for small messages kBanks; calls take turns. Two ranks that answer every message by another one swap their outboxes slot
+// by slot instead: each writes where it has read.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -129,7 +131,8 @@ class Group {
   bool land(const Instruction& op, const Program& program, const Wave& wave, const Plan& plan, char* place);
   void tell_clock_to_writers(const Program& program);
   void finish_sending();
-  char* messages(int rank, const Wave& wave) const;
+  char* messages(int rank, const Wave& wave, bool swapped) const;
+  void take_place(const Call& call);
   // Whether it was there at the first look.
   bool await_message(int source, const Header& header, std::uint64_t word);
   void await_clock(int source, std::uint64_t clock);
@@ -157,6 +160,10 @@ class Group {
   int rotated_calls_ = 0;     // counted up to 3
   bool banks_touched_ = false;
   bool in_banks_ = false;     // this call's messages lie in a bank, not in a half
+  bool exchanges_ = false;    // this call's messages lie in slots that the two ranks swap
+  std::array<bool, kSlots> swapped_{};  // by slot: whether its next message goes to the other's outbox
+  std::uint64_t outbox_end_ = 0;        // first wave after the latest call whose messages lay in outboxes
+  std::size_t outbox_slots_ = 0, outbox_slot_bytes_ = 0;  // of that call if it swapped them, else 0
   std::size_t rotation_ = 0;  // where this call's messages begin in its half of every outbox, in bytes
   std::vector<std::uint64_t> seen_clock_;  // by rank: the latest clock that was looked at
   std::vector<const void*> sources_;  // of one instruction

@@ -24,7 +24,8 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
   const std::size_t item = plan.item;
   const Level& level = *wave.level;
   Header& mine = segment_.headers(rank_, wave.bank)[wave.slot];
-  char* const outbox = plan.fits_in_line ? mine.payload : messages(rank_, wave) + wave.slot * plan.slot_bytes;
+  char* const outbox =
+      plan.fits_in_line ? mine.payload : messages(rank_, wave, wave.swapped) + wave.slot * plan.slot_bytes;
   if (level.posts && wave.number >= plan.window)
     for (std::int32_t reader : program.readers)
       await_clock(reader, epoch_ + wave.number - plan.window + 2);
@@ -76,7 +77,8 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
             __builtin_prefetch(&segment_.headers(source.rank, bank_of(call_ + kLinesAhead))[wave.previous_slot]);
           if (wave.learns) outbox_stores_.take_line(source.rank);
           const char* message = plan.fits_in_line ? theirs.payload
-                                                  : messages(source.rank, wave) + wave.previous_slot * plan.slot_bytes;
+                                                  : messages(source.rank, wave, wave.previous_swapped) +
+                                                        wave.previous_slot * plan.slot_bytes;
           at = message + static_cast<std::size_t>(source.index) * wave.piece_bytes;
           break;
         }
@@ -161,18 +163,20 @@ void Group::post(Header& header, const Call& call, const Wave& wave, const Buffe
   header.word.store(wave.word, std::memory_order_release);
   waiting_.ring();
   if (!wave.level->remote_readers.empty()) [[unlikely]] send_to_other_hosts(call, wave);
-  // The next call will write the first message of the next bank and half, whose lines its readers still hold. Taking them back
-  // now, while this rank waits, saves the next call that trip: 1.15x in the host's fast state, 1.4x in its slow one, up
-  // to 2 KiB; beyond, it is lost in the copying.
+  // The next call will write the first message of the next bank, whose lines its readers still hold. Taking them back now,
+  // while this rank waits, saves the next call that trip: 1.15x in the host's fast state, 1.4x in its slow one, up to
+  // 2 KiB; beyond, it is lost in the copying.
   if (!wave.last_post || call.plan.slot_bytes > kTakenBackBytes) return;
   prefetch_to_write(&segment_.headers(rank_, bank_of(call_ + 1))[0]);
-  if (call.plan.fits_in_line) return;
-  const char* const message = in_banks_ ? segment_.bank(rank_, bank_of(call_ + 1)) : segment_.outbox(rank_, wave.half ^ 1);
+  if (call.plan.fits_in_line || !in_banks_) return;
+  const char* const message = segment_.bank(rank_, bank_of(call_ + 1));
   for (std::size_t at = 0; at < call.plan.slot_bytes; at += 64) prefetch_to_write(message + at);
 }
 
-char* Group::messages(int rank, const Wave& wave) const {
-  return in_banks_ ? segment_.bank(rank, wave.bank) : segment_.outbox(rank, wave.half) + rotation_;
+char* Group::messages(int rank, const Wave& wave, bool swapped) const {
+  if (in_banks_) return segment_.bank(rank, wave.bank);
+  if (exchanges_) return segment_.outbox(swapped ? 1 - rank : rank, 0);
+  return segment_.outbox(rank, wave.half) + rotation_;
 }
 
 void Group::put(bool stream, char* to, const char* from, std::size_t bytes) const {

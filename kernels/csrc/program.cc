@@ -87,6 +87,21 @@ void check_exchange(const Program& p, const Instruction& op) {
     if (p.waits[static_cast<std::size_t>(op.first_wait + k)] == p.rank) refuse("a rank that waits for itself");
 }
 
+// Whether this rank takes a message of exactly those levels in which it announces one. In a pair, so does the other, then.
+bool answers_all(const Program& p) {
+  for (std::size_t l = 0; l < p.levels.size(); l++) {
+    bool takes = false;
+    if (l + 1 < p.levels.size())
+      for (int i = p.levels[l + 1].first; i < p.levels[l + 1].last; i++) {
+        const Instruction& op = p.instructions[static_cast<std::size_t>(i)];
+        for (int k = 0; k < op.n_sources; k++)
+          takes |= p.sources[static_cast<std::size_t>(op.first_source + k)].space == Space::Peer;
+      }
+    if (takes != p.levels[l].posts) return false;
+  }
+  return true;
+}
+
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 std::size_t round_up(std::size_t a, std::size_t unit) { return divide_up(a, unit) * unit; }
 
@@ -177,6 +192,7 @@ Program Program::load(const std::vector<std::int64_t>& words) {
   for (const Source& source : p.sources)
     if (source.space == Space::Peer) writers.insert(source.rank);
   p.writers.assign(writers.begin(), writers.end());
+  p.exchanges = p.n_ranks == 2 && answers_all(p);
   return p;
 }
 

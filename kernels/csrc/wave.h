@@ -11,6 +11,7 @@ namespace autotune {
 
 struct Group::Wave {
   int half;  // of the outbox
+  bool swapped, previous_swapped;  // whether a message of this slot, and of the one before, lies in its reader's outbox
   int bank;  // of the headers
   std::uint64_t word;           // that announces a message of this wave
   std::uint64_t previous_word;  // that announced the messages taken now

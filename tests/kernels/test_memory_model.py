@@ -67,6 +67,8 @@ def _every_call(n: int) -> Iterator[Call]:
                 yield call(collective, algorithm, n, cut, root=root)
                 yield replace(call(collective, algorithm, n, cut, root=root), in_line=True)
                 yield replace(call(collective, algorithm, n, cut, root=root), small=True)
+                if n == 2:
+                    yield replace(call(collective, algorithm, n, cut, root=root), slot_size=2)
                 for in_place in (False, True):
                     for exchange in (zero_copy, single_copy):
                         try:
@@ -115,6 +117,10 @@ WAVES = call(Collective.BROADCAST, "ring", 2, CUTS[2])
 ONCE = call(Collective.BROADCAST, "tree", 3)
 LINES = replace(ONCE, in_line=True)
 SMALL = replace(ONCE, small=True)
+SWAPS = call(Collective.ALL_REDUCE, "ring", 2)
+GATHER, SEND = call(Collective.ALL_GATHER, "ring", 2), call(Collective.BROADCAST, "tree", 2)
+SLICED, SHORTER = (call(Collective.ALL_GATHER, "ring", 2, (n_slices, 4)) for n_slices in (4, 2))
+WIDER = replace(SWAPS, slot_size=2)
 PUSH = zero_copy(Collective.ALL_REDUCE, "ring", 2)
 PULL = zero_copy(Collective.ALL_GATHER, "ring", 2)
 READS = single_copy(Collective.ALL_GATHER, "ring", 2)
@@ -141,6 +147,27 @@ WEAKENED = {
     "no wait at the end": (PULL, Rules(ORDERS, frozenset({"final"}))),
     "no wait of the program before a push": (PUSH, Rules(ORDERS, frozenset({"program"}))),
 }
+
+
+OUTBOXES = {
+    "no wait after an exchange in another layout": (
+        [SLICED, SHORTER, SLICED, WIDER],  # the shorter one leaves the slots of a row in different outboxes
+        Rules(ORDERS, frozenset({"layout"})),
+    ),
+    "no wait before a half, after an exchange": ([GATHER, SEND], Rules(ORDERS, frozenset({"layout"}))),
+    "no wait before an exchange, after a half": ([SEND, SEND, GATHER], Rules(ORDERS, frozenset({"layout"}))),
+    "messages that are not swapped": ([GATHER] * 3, Rules(ORDERS, frozenset({"swap"}))),
+    "an exchange whose words are relaxed": ([SLICED] * 2, Rules({**ORDERS, "message store": False})),
+}
+
+
+@pytest.mark.parametrize("name", OUTBOXES)
+def test_an_outbox_that_is_used_too_early_is_found(name: str) -> None:
+    calls, rules = OUTBOXES[name]
+    assert fault(calls, oldest_only=True) is None
+    found = fault(calls, rules, oldest_only=True)
+    assert found is not None
+    assert found.startswith("race: rank ")
 
 
 @pytest.mark.parametrize("name", WEAKENED)

@@ -29,7 +29,8 @@ class Rules:
 
     Args:
         orders: of each access (source.py), whether it synchronises.
-        without: waits that are left out: "slot", "half", "final" or "program".
+        without: waits that are left out: "slot", "half", "layout", "final" or "program"; or "swap", and messages of
+            an exchange stay in their sender's outbox.
         slot_lead: a slot is written again so many waves too early.
         banks: calls whose words are apart. The source has more, which only makes it rarer that one is used again.
         bank_lead: so many calls too early.
@@ -51,7 +52,8 @@ class Call:
         most_in_flight: the knob `slices_in_flight`.
         in_place: whether private buffers are, on all ranks; over symmetric memory the programs say it.
         in_line: whether messages lie in the cache lines of their words.
-        small: whether they lie in the bank of their call, and not in a half of the outbox.
+        small: whether they lie in the bank of their call, and not in a half of the outbox; exchanges have no banks.
+        slot_size: of a slot of an exchange, in places.
     """
 
     programs: tuple[Program, ...]
@@ -60,6 +62,22 @@ class Call:
     in_place: bool = False
     in_line: bool = False
     small: bool = False
+    slot_size: int = 1
+
+    @property
+    def exchanges(self) -> bool:
+        """`exchanges_`: two ranks answer every message by one of the same level, and it needs an outbox."""
+        program = self.programs[0]
+        if self.in_line or program.zero_copy or program.n_ranks != 2:
+            return False
+        levels = (*program.levels[1:], ())
+        takes = [any(source.space is Space.PEER for op in level for source in op.sources) for level in levels]
+        return takes == list(program.posts)
+
+    @property
+    def layout(self) -> tuple[int, int]:
+        """Slots and their size, where the outboxes are swapped."""
+        return (self.window * self.in_flight, self.slot_size) if self.exchanges else (0, 0)
 
     @property
     def spacing(self) -> int:
@@ -102,6 +120,7 @@ class _Rank:
     def __init__(self, rank: int, rules: Rules) -> None:
         self._rank, self._rules = rank, rules
         self._call, self._epoch, self._starts, self._all_started = 0, 1, [0], 0
+        self._outbox_end, self._layout, self._swapped = 0, (0, 0), dict[tuple[int, int], bool]()
 
     def calls(self, calls: Sequence[Call]) -> Iterator[Operation]:
         for call in calls:
@@ -124,7 +143,10 @@ class _Rank:
             for number in reversed(range(call.n_slices)):
                 level = wave - call.spacing * number
                 if 0 <= level < len(program.levels):
-                    yield from _Level(self._rank, self._rules, call, self._call, start, wave, number).operations()
+                    part = _Level(self._rank, self._rules, call, self._call, start, wave, number, self._swapped)
+                    yield from part.operations()
+                    if call.exchanges and program.posts[level]:
+                        self._swapped[part.slot(wave)] = not self._swapped.get(part.slot(wave), False)
             if call.waves > call.window or wave + 1 == call.waves:
                 yield Store(("clock", self._rank), start + wave + 1, self._rules.orders["clock store"])
         if "final" not in self._rules.without:
@@ -137,24 +159,46 @@ class _Rank:
     def _begin(self, call: Call) -> Iterator[Operation]:
         """`Group::begin`."""
         self._call += 1
-        in_banks = call.in_line or call.small or call.programs[0].zero_copy
-        back = self._rules.banks - 1 + self._rules.bank_lead if in_banks else 1
+        in_banks = call.in_line or call.programs[0].zero_copy or (call.small and not call.exchanges)
+        back = self._rules.banks - 1 + self._rules.bank_lead if in_banks or call.exchanges else 1
         started = self._starts[max(0, self._call - back)]
         if self._all_started < started and "half" not in self._rules.without:
             for other in range(call.programs[0].n_ranks):
                 if other != self._rank:
                     yield await_clock(other, started, self._rules)
         self._starts.append(self._epoch)
+        if not in_banks:
+            yield from self._take_place(call)
+
+    def _take_place(self, call: Call) -> Iterator[Operation]:
+        """`Group::take_place`."""
+        if call.layout != self._layout and "layout" not in self._rules.without:
+            for other in range(call.programs[0].n_ranks):
+                if other != self._rank:
+                    yield await_clock(other, self._outbox_end, self._rules)
+        self._layout = call.layout
+        self._outbox_end = self._epoch + call.waves
 
 
 class _Level:
     """`Group::run_level` with the `Group::Wave` that it gets."""
 
-    def __init__(self, rank: int, rules: Rules, call: Call, number: int, start: int, wave: int, part: int) -> None:
+    def __init__(
+        self,
+        rank: int,
+        rules: Rules,
+        call: Call,
+        number: int,
+        start: int,
+        wave: int,
+        part: int,
+        swapped: Mapping[tuple[int, int], bool],
+    ) -> None:
         self._rank, self._rules, self._call, self._start, self._wave, self._slice = rank, rules, call, start, wave, part
         self._program = call.programs[rank]
         self._half, self._bank = number % 2, number % rules.banks
         self._level = wave - call.spacing * part
+        self._swapped = swapped
 
     def operations(self) -> Iterator[Operation]:
         program, call, rules = self._program, self._call, self._rules
@@ -181,7 +225,8 @@ class _Level:
             match source.space:
                 case Space.PEER:
                     yield from self._await_message(source.rank)
-                    yield Read(self._message(source.rank, self._wave - 1), self._start + self._wave - 1)
+                    taken = self._start + self._wave - 1
+                    yield from (Read(place, taken) for place in self._message(source.rank, self._wave - 1))
                 case Space.PEER_INPUT | Space.PEER_OUTPUT:
                     yield from self._await_message(source.rank)
                     yield from map(Read, self._blocks(op, source.space, source.rank, source.index))
@@ -194,7 +239,8 @@ class _Level:
         if op.destinations & TO_OUTPUT and shared:
             yield from map(Write, self._blocks(op, Space.OUTPUT, self._rank, op.memory_index))
         if op.destinations & TO_OUTBOX:
-            yield Write(self._message(self._rank, self._wave), self._start + self._wave)
+            made = self._start + self._wave
+            yield from (Write(place, made) for place in self._message(self._rank, self._wave))
 
     def _stays(self, op: Instruction) -> bool:
         """Whether a copy has one place as source and target, in place: `Group::execute` leaves it alone."""
@@ -205,26 +251,33 @@ class _Level:
 
     def _post(self) -> Iterator[Operation]:
         """`Group::post`. A word that is overwritten before all have seen it is awaited for ever: as bad as a race."""
-        word = ("message", self._rank, self._bank, *self._slot(self._wave))
+        word = ("message", self._rank, self._bank, *self.slot(self._wave))
         yield Write(word)
         yield Store(word, self._start + self._wave, self._rules.orders["message store"])
 
     def _await_message(self, source: int) -> Iterator[Operation]:
         """`Group::await_message`."""
-        word = ("message", source, self._bank, *self._slot(self._wave - 1))
+        word = ("message", source, self._bank, *self.slot(self._wave - 1))
         wanted = self._start + self._wave - 1
         yield Load(word, wanted, wanted, self._rules.orders["message load"])
         yield Read(word)
 
-    def _message(self, rank: int, wave: int) -> Name:
-        """Where the data are: beside the word, in the bank of the call, or in a half of the outbox."""
-        if self._call.in_line:
-            return ("line", rank, self._bank, *self._slot(wave))
-        if self._call.small:
-            return ("bank", rank, self._bank, *self._slot(wave))
-        return ("outbox", rank, self._half, *self._slot(wave))
+    def _message(self, rank: int, wave: int) -> list[Name]:
+        """`Group::messages`: beside the word, in the bank of the call, in a half of the outbox, or where the two swap."""
+        call, slot = self._call, self.slot(wave)
+        if call.in_line:
+            return [("line", rank, self._bank, *slot)]
+        if call.exchanges:
+            was = wave != self._wave  # its message has been announced, so the slot has been swapped since
+            swapped = self._swapped.get(slot, False) != was and "swap" not in self._rules.without
+            first = (slot[0] * call.in_flight + slot[1]) * call.slot_size
+            return [("outbox", 1 - rank if swapped else rank, 0, first + i) for i in range(call.slot_size)]
+        if call.small:
+            return [("bank", rank, self._bank, *slot)]
+        return [("outbox", rank, self._half, slot[0] * call.in_flight + slot[1])]
 
-    def _slot(self, wave: int) -> tuple[int, int]:
+    def slot(self, wave: int) -> tuple[int, int]:
+        """Of a message of this slice: row and column."""
         return wave % self._call.window, self._slice % self._call.in_flight
 
     def _blocks(self, op: Instruction, space: Space, rank: int, index: int) -> list[Name]:
