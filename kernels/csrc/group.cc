@@ -12,21 +12,12 @@
 #include "one_at_a_time.h"
 #include "wave.h"
 
-#ifndef MADV_POPULATE_READ  // glibc before 2.35
-#define MADV_POPULATE_READ 22
+#ifndef MADV_POPULATE_WRITE  // glibc before 2.35
 #define MADV_POPULATE_WRITE 23
 #endif
 
 namespace autotune {
 namespace {
-
-// Messages of this size on go round this much of each half of the outbox, call by call. A line that a peer's cache still
-// holds costs its writer a trip to that cache; a megabyte later (a second-level cache) it is no longer there, and the whole
-// is small enough to survive what the caller does between calls. Measured at 2 ranks that share the last-level cache:
-// 1.2-1.7x at 16 KiB, 1.5x at 64 KiB, 1.2x at 256 KiB; with 4 MiB half of that is lost. Smaller messages gain more from
-// lines that are still near.
-constexpr std::size_t kRotatedFromBytes = 4 << 10;
-constexpr std::size_t kRotationBytes = 1 << 20;
 
 // However a call ends, nothing that arrives afterwards is written to its caller's buffers, and nothing is sent from them.
 struct BuffersEnd {
@@ -243,52 +234,6 @@ void Group::begin(const Call& call, const Places* places) {
   if (stores_.size() < stores) stores_.resize(stores);
   const auto pieces = static_cast<std::size_t>(call.program->piece_blocks);
   if (network_ && filled_.size() < pieces) filled_.resize(pieces), leaving_.resize(pieces);
-}
-
-// Where this call's messages lie in the outboxes.
-//
-// In an exchange a rank writes where it has read the other's last message of the slot: those lines are in its cache already,
-// and come to the reader, who writes to them next, in one trip. Written where they were before, each line is asked back from
-// the reader first. 2 ranks that share a last-level cache, halves over exchanges: 2.0 and 2.2 at 64 KiB of all_gather and
-// all_reduce, 1.7 at 256 KiB, 2.0 to 2.4 from 4 to 16 KiB. Without such a cache, plain copies of 32 KiB took 3.4 us so and
-// 4.1 past the caches.
-void Group::take_place(const Call& call) {
-  const Plan& plan = call.plan;
-  rotation_ = 0;
-  if (in_banks_) return;
-  // Slots of the same layout are left by the program's own order. Where another kind of call or another layout has used
-  // the same bytes, its readers must have gone.
-  const std::size_t slots = exchanges_ ? plan.window * plan.in_flight : 0, slot_bytes = exchanges_ ? plan.slot_bytes : 0;
-  if (slots != outbox_slots_ || slot_bytes != outbox_slot_bytes_)
-    for (int other = 0; other < n_ranks(); other++)
-      if (other != rank_ && !remote(other)) await_clock(other, outbox_end_);
-  outbox_slots_ = slots;
-  outbox_slot_bytes_ = slot_bytes;
-  outbox_end_ = epoch_ + plan.waves;
-  if (exchanges_ || plan.slot_bytes < kRotatedFromBytes) return;
-  // A single slice of few levels begins with the first slot, and its last level announces nothing.
-  const std::size_t filled = plan.slices == 1 && plan.window == plan.waves
-                                 ? std::max<std::size_t>(1, plan.waves - 1) * plan.slot_bytes
-                                 : plan.window * plan.in_flight * plan.slot_bytes;
-  const std::size_t turns = std::min(kRotationBytes, segment_.half_bytes()) / filled;
-  rotation_ = (call_ >> 1) % std::max<std::size_t>(1, turns) * filled;
-  populate();
-}
-
-// Touches the outboxes before the rotation does, page by page, in calls that somebody times: one's own at the first call
-// that rotates, the others' two calls later, when their owners have done so. Where the kernel cannot (before 5.14), pages
-// come one by one.
-void Group::populate() {
-  if (rotated_calls_ == 3) return;
-  rotated_calls_++;
-  for (int rank = 0; rank < n_ranks(); rank++) {
-    const bool own = rank == rank_;
-    if (remote(rank)) continue;
-    if (rotated_calls_ != (own ? 1 : 3)) continue;
-    for (int half = 0; half < 2; half++)
-      madvise(segment_.outbox(rank, half), std::min(kRotationBytes, segment_.half_bytes()),
-              own ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-  }
 }
 
 bool Group::await_message(int source, const Header& header, std::uint64_t word) {

@@ -5,8 +5,9 @@
 //
 // Cores that share a last-level cache hand lines over faster than memory does, others do not, and a virtual machine's cores
 // change from one to the other within seconds. Messages of 32 KiB each way, 2 ranks, a Zen 4 guest: 3.0 us cached and 5.0
-// streamed in the one state, 16.2 and 4.9 in the other. (Two ranks that exchange do not come here: group.h.) What copies cost does not tell the states apart: a store through the caches
-// after many past them finds its lines in memory, and is slow in both.
+// streamed in the one state, 16.2 and 4.9 in the other. (Two ranks that exchange do not come here: outbox_places.cc.) What
+// copies cost does not tell the states apart: a store through the caches after many past them finds its lines in memory,
+// and is slow in both.
 #pragma once
 
 #include <array>
