@@ -212,7 +212,7 @@ void Group::begin(const Call& call, const Places* places) {
   // synchronising call has shown that everyone had started it, and so had left all before.
   const Plan& plan = call.plan;
   const std::size_t used = plan.window * plan.in_flight * plan.slot_bytes;
-  exchanges_ = !network_ && !plan.fits_in_line && call.program->exchanges && !call.program->zero_copy;
+  exchanges_ = !network_ && !plan.fits_in_line && call.program->exchanges;
   in_banks_ = !network_ && (plan.fits_in_line || (!exchanges_ && used <= kBankBytes));
   const std::uint64_t started = in_banks_ || exchanges_ ? starts_[(call_ + 1) % kBanks] : previous_start_;
   if (all_started_ < started)

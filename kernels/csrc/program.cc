@@ -192,7 +192,7 @@ Program Program::load(const std::vector<std::int64_t>& words) {
   for (const Source& source : p.sources)
     if (source.space == Space::Peer) writers.insert(source.rank);
   p.writers.assign(writers.begin(), writers.end());
-  p.exchanges = p.n_ranks == 2 && answers_all(p);
+  p.exchanges = p.n_ranks == 2 && !p.zero_copy && answers_all(p);
   return p;
 }
 

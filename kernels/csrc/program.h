@@ -73,7 +73,7 @@ struct Program {
   bool in_place;     // what a program over symmetric memory is made for
   bool shares_input, shares_output;  // whether any rank touches another's buffer; equal on all ranks
   bool lossy;      // messages are encoded: an instruction that sends keeps what its readers will decode
-  bool exchanges;  // two ranks, and each answers every message of the other by one of the same level; equal on both
+  bool exchanges;  // two ranks, each answering every message of the other, with data, by one of the same level; equal on both
   int max_sources, max_stores;
   std::vector<std::int32_t> readers;      // who ever awaits a message of this rank
   std::vector<std::int32_t> writers;      // whose messages this rank ever awaits

@@ -263,7 +263,7 @@ class _Level:
         yield Read(word)
 
     def _message(self, rank: int, wave: int) -> list[Name]:
-        """`Group::messages`: beside the word, in the bank of the call, in a half of the outbox, or where the two swap."""
+        """`Group::messages`: beside the word, in the bank of the call, in a half of the outbox, or where two swap."""
         call, slot = self._call, self.slot(wave)
         if call.in_line:
             return [("line", rank, self._bank, *slot)]

@@ -2,7 +2,8 @@
  * Usage: floors SOCKET_NAME CORES
  *
  * A config names one way, each done by both ranks at once, its parts one after the other in one timed operation:
- *   private    copy S into shared staging; flag; read the peer's S from the other core's cache and add (S: message)
+ *   private    copy S into shared staging, where the peer's was before; flag; read the peer's S from the other core's cache
+ *              and add (S: message)
  *   symmetric  flag; read half of the peer's buffer and add; flag
  *   dram       copy S past the caches: 2 S of traffic a core, 4 S in all, for messages that no cache holds
  *   flag       one flag, whatever the message
@@ -26,8 +27,6 @@
 enum { RANKS = 2, BUFFERS = 8 };
 /* Addresses only: pages appear when they are touched, and the largest message is never staged. */
 static const size_t kStageBytes = (size_t)64 << 20, kBufferBytes = (size_t)64 << 20;
-/* Up to this size two stages take turns, and one flag a call is enough. */
-static const size_t kTurnsBytes = (size_t)1 << 20;
 
 struct flag {
   _Alignas(128) atomic_ulong at;
@@ -57,11 +56,10 @@ static void add(float *restrict out, const float *restrict a, const float *restr
 }
 
 static void copy_and_add(const float *in, float *out, size_t count) {
-  const size_t bytes = count * sizeof(float), stage = bytes <= kTurnsBytes ? (calls++ & 1) * kTurnsBytes : 0;
-  memcpy(stages[rank] + stage, in, bytes);
+  const int mine = (rank + calls++) & 1; /* where this rank has read before: nobody else does, and the lines are here */
+  memcpy(stages[mine], in, count * sizeof(float));
   meet();
-  add(out, in, (const float *)(stages[1 - rank] + stage), count);
-  if (bytes > kTurnsBytes) meet();
+  add(out, in, (const float *)stages[1 - mine], count);
 }
 
 static void add_half(const float *in, float *out, size_t count) {

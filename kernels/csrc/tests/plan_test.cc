@@ -259,6 +259,20 @@ void check_meaning() {
   check_refused(read, "a sum without a place", [](Words& words) { words.destinations = kBeforePost; });
 }
 
+// Two ranks swap their outboxes or both do not; who has a root never answers every message.
+void check_exchanges(const Programs& programs) {
+  for (const Algorithm& algorithm : programs) {
+    const std::string about = algorithm.name + " n=" + std::to_string(algorithm.n);
+    for (const auto& program : algorithm.programs)
+      CHECK(program->exchanges == algorithm.programs[0]->exchanges, about);
+    const bool rooted = algorithm.collective == Collective::Broadcast || algorithm.collective == Collective::Reduce ||
+                        algorithm.collective == Collective::Scatter || algorithm.collective == Collective::Gather;
+    if (algorithm.n != 2 || rooted) CHECK(!algorithm.programs[0]->exchanges, about);
+    else if (algorithm.name == "direct" && algorithm.exchange == Exchange::Staged)
+      CHECK(algorithm.programs[0]->exchanges, about);
+  }
+}
+
 }  // namespace
 
 void test_plans(const Programs& programs, std::uint64_t seed) {
@@ -266,6 +280,7 @@ void test_plans(const Programs& programs, std::uint64_t seed) {
   check_encoded(programs);
   check_extremes(programs);
   check_loading(programs);
+  check_exchanges(programs);
   check_widths();
   check_remote_readers();
   check_meaning();
