@@ -30,7 +30,7 @@ needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a 
 RANK = """
 import os, socket, sys
 address, rank, behaviour = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-print("about to", behaviour, flush=True)
+os.write(1, f"about to {behaviour}\\n".encode())  # in one piece: the ranks share the file
 if behaviour == "die":
     sys.exit(7)
 link = socket.socket(socket.AF_UNIX)
