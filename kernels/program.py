@@ -121,6 +121,15 @@ class Program:
     final_waits: tuple[int, ...] = ()
     remote_readers: tuple[tuple[RemoteReader, ...], ...] = ()
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether two ranks answer each message of the other by one of the same superstep, with data; equal on both."""
+        if self.n_ranks != 2 or self.zero_copy:
+            return False
+        following = (*self.levels[1:], ())
+        takes = tuple(any(s.space is Space.PEER for op in level for s in op.sources) for level in following)
+        return takes == self.posts
+
     def flatten(self) -> list[int]:
         """The form that the native executor loads (csrc/program.cc reads it back in this order)."""
         words = [
@@ -131,6 +140,7 @@ class Program:
             self.scratch_blocks,
             self.piece_blocks,
             int(self.synchronising),
+            int(self.exchanges),
             int(self.zero_copy),
             int(self.single_copy),
             int(self.in_place),

@@ -15,8 +15,8 @@ _INLINE_BYTES = 56  # travel in the cache line of the message's word
 _SLOTS = 32
 _WINDOW = 3
 _FEW_LEVELS = 8
-_ROTATED_FROM_BYTES = 4 << 10  # messages of this size on go round the outbox, call by call (kernels/csrc/group.cc)
-_ROTATION_BYTES = 1 << 20  # so much of each half
+_ROTATED_FROM_BYTES = 4 << 10  # messages of this size on go round the outbox, call by call (csrc/outbox_places.cc)
+_PAIR_ROTATION_BYTES, _ROTATION_BYTES = 1 << 20, 256 << 10  # so much of each half, between two ranks and among more
 SLICES_IN_FLIGHT = 4  # the native executor's default (kernels/knobs.py)
 
 
@@ -31,8 +31,8 @@ class Cut:
         in_flight: slices under way together.
         window: waves until a slot is used again.
         outbox_bytes: of the slots that one call uses.
-        rotates: calls go round the outbox.
-        rounds: calls of each half of the outbox until one uses the same slots again.
+        bulk: messages are large enough to go round the outbox, call by call, where they do not swap it.
+        calls: until one uses the same slots again.
         share_bytes: of one block of one slice, on average.
         reused: share of the slices that find a slot used before in the same call.
     """
@@ -43,8 +43,8 @@ class Cut:
     in_flight: int
     window: int
     outbox_bytes: int
-    rotates: bool
-    rounds: int
+    bulk: bool
+    calls: int
     share_bytes: float
     reused: float
 
@@ -56,12 +56,15 @@ class Shape:
     Args:
         vertical: a slice is the same part of every block; else it is a piece of the buffer, with all blocks in it.
         piece_blocks: blocks of the largest message.
+        exchanges: two ranks that answer each other's messages, and so swap their outboxes.
     """
 
     levels: int
     blocks: int
     piece_blocks: int
     vertical: bool
+    n_ranks: int
+    exchanges: bool
 
 
 def cut(shape: Shape, count: int, itemsize: int, segment_bytes: int, staging_bytes: int) -> Cut:
@@ -90,22 +93,29 @@ def cut(shape: Shape, count: int, itemsize: int, segment_bytes: int, staging_byt
             cycle = slot_bytes * window * in_flight
             if window * in_flight <= _SLOTS and (message_bytes <= _INLINE_BYTES or cycle <= staging_bytes // 2):
                 cut_blocks = 1 if shape.vertical else shape.blocks
-                rotates = slot_bytes >= _ROTATED_FROM_BYTES
+                waves, bulk = shape.levels + spacing * (slices - 1), slot_bytes >= _ROTATED_FROM_BYTES
+                filled = slot_bytes * max(1, waves - 1) if slices == 1 and window == waves else cycle
                 return Cut(
                     slices=slices,
-                    waves=shape.levels + spacing * (slices - 1),
+                    waves=waves,
                     spacing=spacing,
                     in_flight=in_flight,
                     window=window,
                     outbox_bytes=cycle,
-                    rotates=rotates,
-                    rounds=max(1, min(_ROTATION_BYTES, staging_bytes // 2) // cycle) if rotates else 1,
+                    bulk=bulk,
+                    calls=1 if shape.exchanges else 2 * _turns(shape, filled if bulk else None, staging_bytes),
                     share_bytes=count * itemsize / slices / cut_blocks,
                     reused=max(0.0, 1 - max(1, window // spacing) / slices),
                 )
         if cap == line:
             raise UsageError(f"an outbox of {staging_bytes // 2} bytes is too small", remedy="raise AUTOTUNE_STAGING")
         limit //= 2
+
+
+def _turns(shape: Shape, filled_bytes: int | None, staging_bytes: int) -> int:
+    """Calls that a half of the outbox has different places for; None for messages that all have the same."""
+    most = _PAIR_ROTATION_BYTES if shape.n_ranks == 2 else _ROTATION_BYTES
+    return 1 if filled_bytes is None else max(1, min(most, staging_bytes // 2) // filled_bytes)
 
 
 def _slice(shape: Shape, count: int, cap: int, line: int) -> tuple[int, int]:

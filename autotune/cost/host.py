@@ -129,13 +129,17 @@ class HostModel:
         found = np.zeros((work.MESSAGES + 1, len(_AT)))
         kilobytes = cuts.share_bytes / 1e3
         buffers, outboxes = self._places_of_buffers(problem), self._places_of_outboxes(problem, cuts, done)
+        # Two ranks that swap their outboxes write to lines that they have, and each comes to its reader once, from the
+        # other's cache by way of the shared one.
+        swaps, (near, farther, gone) = done.shape.exchanges, outboxes
+        taken = (0.0, near + farther, gone) if swaps else outboxes
         for column, name, places in (
             (work.INPUT, "read", buffers),
             (work.OWN, "read", outboxes),  # written as long ago as the messages that came with it
             (work.AGAIN, "read", (1.0, 0.0, 0.0)),
             (work.NEAR, "near", outboxes),
-            (work.FAR, "far", outboxes),
-            (work.OUTBOX, "outbox", outboxes),
+            (work.FAR, "far", taken),
+            (work.OUTBOX, "output" if swaps else "outbox", outboxes),
             (work.OUTPUT, "output", buffers),
         ):
             for place, share in zip(("cached", "shared", "memory"), places, strict=True):
@@ -144,7 +148,7 @@ class HostModel:
             found[work.OUTPUT] = 0.0
             found[work.OUTPUT, _AT["output_streamed"]] = kilobytes
         found[work.MESSAGES, _AT["message_us"]] = 1.0
-        found[work.MESSAGES, _AT["bulk_us"]] = float(cuts.rotates)
+        found[work.MESSAGES, _AT["bulk_us"]] = float(cuts.bulk)
         return found
 
     def _places_of_buffers(self, problem: Problem) -> Places:
@@ -166,14 +170,14 @@ class HostModel:
 
         What counts is how much a core touches until it comes to the same line of an outbox again: its own messages,
         those of its peers, and its buffers. A slot that is used again in the same call was touched a few waves ago;
-        else some calls ago, since calls go round the outbox.
+        else some calls ago, since calls go round the outbox, or swap it.
         """
         of_slice = done.counts.sum(axis=0).mean(axis=0) * cuts.share_bytes * self.ranks_per_core  # of the mean core
         written, read = of_slice[work.OUTBOX], of_slice[work.NEAR] + of_slice[work.FAR]
         buffers = of_slice[work.INPUT] + of_slice[work.OUTPUT]
         in_call = (written + read + buffers) * cuts.in_flight * cuts.window / done.shape.levels
         of_call = min((written + read) * cuts.slices, 2.0 * cuts.outbox_bytes * self.ranks_per_core)
-        since = 2 * cuts.rounds * of_call + self._touched_buffers(problem)
+        since = cuts.calls * of_call + self._touched_buffers(problem)
         past_l2 = cuts.reused * _beyond(in_call, self.l2_bytes, _OUTBOX_OCTAVES)
         past_l2 += (1 - cuts.reused) * _beyond(since, self.l2_bytes, _OUTBOX_OCTAVES)
         return _shares(past_l2, _beyond(2 * cuts.outbox_bytes * self.n_ranks, self.l3_bytes, _BUFFER_OCTAVES))

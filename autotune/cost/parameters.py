@@ -69,7 +69,8 @@ class HostParameters(Parameters):
     *cached* is what an L2 holds, *shared* what the L3 holds, *memory* what no cache holds. *near* is the outbox of a
     rank on the same core, *far* that of a rank on another one. An outbox that stays in the L2 from one use of a slot to
     the next is shared with the caches of its readers, from which the writer has to take it back: that is why
-    outbox_cached costs more than outbox_shared.
+    outbox_cached costs more than outbox_shared. Two ranks that swap their outboxes pay output_ for writing there, and
+    far_shared for reading what a cache holds.
 
     The defaults are those of a 2-core virtual machine (AMD Zen 4, 1 MiB of L2 a core, 32 MiB of L3), fitted by
     benchmarks/fidelity.py; ``fit_host`` replaces them by what a host's own trials say.

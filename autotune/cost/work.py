@@ -58,6 +58,8 @@ def work_of(collective: Collective, algorithm: str, n_ranks: int, n_cores: int) 
         blocks=schedule.blocks,
         piece_blocks=programs[0].piece_blocks,
         vertical=collective in VERTICAL,
+        n_ranks=n_ranks,
+        exchanges=programs[0].exchanges,
     )
     return Work(counts=counts, shape=shape, synchronising=programs[0].synchronising)
 

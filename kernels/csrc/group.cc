@@ -3,7 +3,6 @@
 // reads what nobody shares, point_to_point.cc sends.
 #include "group.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,10 +10,6 @@
 
 #include "one_at_a_time.h"
 #include "wave.h"
-
-#ifndef MADV_POPULATE_WRITE  // glibc before 2.35
-#define MADV_POPULATE_WRITE 23
-#endif
 
 namespace autotune {
 namespace {
@@ -134,17 +129,11 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
     if (network_ && !lands_ahead_.empty()) [[unlikely]] land_ahead(call, buffers, w + plan.window - 2);
     // The newest slice first: its peers wait longest for it.
     for (std::size_t s = newest + 1; s-- > oldest;) {
-      const bool last = s + 1 == plan.slices;
-      const std::size_t column = plan.in_flight == 1 ? 0 : s % plan.in_flight;
-      wave.slot = row * plan.in_flight + column;
-      wave.previous_slot = previous_row * plan.in_flight + column;
-      wave.slice = s;
-      wave.column = column;
+      wave.take_slice(plan, s);
+      wave.slot = row * plan.in_flight + wave.column;
+      wave.previous_slot = previous_row * plan.in_flight + wave.column;
       wave.level = &program.levels[w - plan.spacing * s];
       wave.last_post = w - plan.spacing * s + 2 == levels;
-      wave.length = last ? plan.last_slice : plan.slice;
-      wave.pitch = last ? plan.last_pitch : plan.block_limit;
-      wave.piece_bytes = last ? plan.last_piece_bytes : plan.piece_bytes;
       wave.swapped = swapped_[wave.slot];
       wave.previous_swapped = !swapped_[wave.previous_slot];
       run_level(call, wave, buffers);
@@ -220,10 +209,6 @@ void Group::begin(const Call& call, const Places* places) {
       if (other != rank_ && !remote(other)) await_clock(other, started);
   starts_[call_ % kBanks] = epoch_;
   if (!previous_synchronising_ && network_) [[unlikely]] await_remote_readers(*call.program);
-  if (in_banks_ && !plan.fits_in_line && !banks_touched_ && !call.program->readers.empty()) {
-    banks_touched_ = true;
-    madvise(segment_.bank(rank_, 0), kBanks * kBankBytes, MADV_POPULATE_WRITE);  // as in populate()
-  }
   take_place(call);
   const auto needed = static_cast<std::size_t>(call.program->scratch_blocks) * call.plan.block_limit * call.plan.item *
                       call.plan.in_flight;

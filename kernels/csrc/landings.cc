@@ -55,15 +55,11 @@ void Group::land_ahead(const Call& call, const Buffers& buffers, std::size_t num
   const std::size_t levels = program.levels.size(), taken = number + 1;
   const std::size_t first = taken < levels ? 0 : (taken - levels) / plan.spacing + 1;
   for (std::size_t s = first; s < plan.slices && plan.spacing * s < taken; s++) {
-    const bool last = s + 1 == plan.slices;
     Wave wave;
+    wave.take_slice(plan, s);
     wave.half = static_cast<int>(call_ & 1);
     wave.previous_word = (epoch_ + number) << kSignatureBits | chain_;
-    wave.previous_slot = number % plan.window * plan.in_flight + s % plan.in_flight;
-    wave.slice = s;
-    wave.length = last ? plan.last_slice : plan.slice;
-    wave.pitch = last ? plan.last_pitch : plan.block_limit;
-    wave.piece_bytes = last ? plan.last_piece_bytes : plan.piece_bytes;
+    wave.previous_slot = number % plan.window * plan.in_flight + wave.column;
     const Level& level = program.levels[taken - plan.spacing * s];
     for (int i = level.first; i < level.last; i++) {
       if (!lands_ahead_[static_cast<std::size_t>(i)]) continue;

@@ -1,6 +1,6 @@
-// Where in the outboxes the messages of a call lie, and what is waited for before they are overwritten; see group.h.
+// Where the messages of a call lie, in banks or outboxes, and what outboxes are waited for; see group.h.
 //
-// In: a call that has begun. Out: the place of its messages in every outbox, the same on all ranks. Stores no message.
+// In: a call that has begun. Out: the place of its messages, the same on all ranks, and pages under it. Stores no message.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::size_t rotation_bytes(int n_ranks, std::size_t half_bytes) {
 
 }  // namespace
 
-// Where this call's messages lie in the outboxes.
+// Where this call's messages lie.
 //
 // In an exchange a rank writes where it has read the other's last message of the slot: those lines are in its cache already,
 // and come to the reader, who writes to them next, in one trip. Written where they were before, each line is asked back from
@@ -39,7 +39,12 @@ std::size_t rotation_bytes(int n_ranks, std::size_t half_bytes) {
 void Group::take_place(const Call& call) {
   const Plan& plan = call.plan;
   rotation_ = 0;
-  if (in_banks_) return;
+  if (in_banks_) {
+    if (plan.fits_in_line || banks_touched_ || call.program->readers.empty()) return;
+    banks_touched_ = true;
+    madvise(segment_.bank(rank_, 0), kBanks * kBankBytes, MADV_POPULATE_WRITE);  // as in populate()
+    return;
+  }
   // Slots of the same layout are left by the program's own order. Where another kind of call or another layout has used
   // the same bytes, its readers must have gone.
   const std::size_t slots = exchanges_ ? plan.window * plan.in_flight : 0, slot_bytes = exchanges_ ? plan.slot_bytes : 0;

@@ -87,21 +87,6 @@ void check_exchange(const Program& p, const Instruction& op) {
     if (p.waits[static_cast<std::size_t>(op.first_wait + k)] == p.rank) refuse("a rank that waits for itself");
 }
 
-// Whether this rank takes a message of exactly those levels in which it announces one. In a pair, so does the other, then.
-bool answers_all(const Program& p) {
-  for (std::size_t l = 0; l < p.levels.size(); l++) {
-    bool takes = false;
-    if (l + 1 < p.levels.size())
-      for (int i = p.levels[l + 1].first; i < p.levels[l + 1].last; i++) {
-        const Instruction& op = p.instructions[static_cast<std::size_t>(i)];
-        for (int k = 0; k < op.n_sources; k++)
-          takes |= p.sources[static_cast<std::size_t>(op.first_source + k)].space == Space::Peer;
-      }
-    if (takes != p.levels[l].posts) return false;
-  }
-  return true;
-}
-
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 std::size_t round_up(std::size_t a, std::size_t unit) { return divide_up(a, unit) * unit; }
 
@@ -118,12 +103,14 @@ Program Program::load(const std::vector<std::int64_t>& words) {
   p.scratch_blocks = in.take("scratch blocks", 0, p.blocks + 1);
   p.piece_blocks = in.take("piece blocks", 1, p.blocks + 1);
   p.synchronising = in.take("synchronising", 0, 2) != 0;
+  p.exchanges = in.take("exchanges", 0, 2) != 0;
   p.zero_copy = in.take("zero copy", 0, 2) != 0;
   p.single_copy = in.take("single copy", 0, 2) != 0;
   p.in_place = in.take("in place", 0, 2) != 0;
   p.shares_input = in.take("shares input", 0, 2) != 0;
   p.shares_output = in.take("shares output", 0, 2) != 0;
   p.lossy = in.take("lossy", 0, 2) != 0;
+  if (p.exchanges && (p.n_ranks != 2 || p.zero_copy)) throw BadArgument("program: more than two exchange, or no data", kBug);
   if (p.zero_copy && p.lossy) throw BadArgument("program: encodes messages without data", kBug);
   if (p.single_copy && (!p.zero_copy || p.in_place))
     throw BadArgument("program: reads what is not announced, or for one way of placing buffers only", kBug);
@@ -192,7 +179,6 @@ Program Program::load(const std::vector<std::int64_t>& words) {
   for (const Source& source : p.sources)
     if (source.space == Space::Peer) writers.insert(source.rank);
   p.writers.assign(writers.begin(), writers.end());
-  p.exchanges = p.n_ranks == 2 && !p.zero_copy && answers_all(p);
   return p;
 }
 

@@ -26,6 +26,15 @@ struct Group::Wave {
   std::size_t length;  // elements of this slice (horizontal) or of each block's slice (vertical)
   std::size_t pitch;   // elements from one block to the next, in the slice
   std::size_t piece_bytes;  // the same in messages
+
+  void take_slice(const Plan& plan, std::size_t s) {
+    const bool last = s + 1 == plan.slices;
+    slice = s;
+    column = plan.in_flight == 1 ? 0 : s % plan.in_flight;
+    length = last ? plan.last_slice : plan.slice;
+    pitch = last ? plan.last_pitch : plan.block_limit;
+    piece_bytes = last ? plan.last_piece_bytes : plan.piece_bytes;
+  }
 };
 
 // What a message of a single-copy program carries: where its sender's buffers lie in the sender's process.

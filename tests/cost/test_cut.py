@@ -37,18 +37,28 @@ def test_slices_are_those_of_the_executor(
 
 
 @pytest.mark.parametrize(
-    ("size", "segment", "slices", "rounds"),
+    ("size", "segment", "slices", "calls"),
     [
-        (64 << 10, 1 << 20, 1, 8),  # 2 slots of 64 KiB, in a megabyte
-        (256 << 10, 64 << 10, 4, 2),  # 3 waves of 2 slices
-        (4 << 20, 256 << 10, 16, 1),
-        (2 << 10, 1 << 20, 1, 1),  # small messages stay where they are
+        (64 << 10, 1 << 20, 1, 2 * 16),  # a slot of 64 KiB, in a megabyte of each half
+        (256 << 10, 64 << 10, 4, 2 * 2),  # 3 waves of 2 slices
+        (4 << 20, 256 << 10, 16, 2),
+        (2 << 10, 1 << 20, 1, 2),  # small messages stay where they are
     ],
 )
-def test_calls_go_round_a_megabyte_of_the_outbox(size: int, segment: int, slices: int, rounds: int) -> None:
+def test_calls_go_round_a_megabyte_of_the_outbox(size: int, segment: int, slices: int, calls: int) -> None:
     shape = work_of(Collective.BROADCAST, "flat", 2, 2).shape
     found = cut(shape, size, 1, segment, 8 << 20)
-    assert (found.slices, found.rounds, found.rotates) == (slices, rounds, size >= 4 << 10)
+    assert (found.slices, found.calls, found.bulk) == (slices, calls, size >= 4 << 10)
+
+
+def test_more_ranks_go_round_less_of_the_outbox() -> None:
+    shape = work_of(Collective.BROADCAST, "flat", 3, 2).shape
+    assert cut(shape, 64 << 10, 1, 1 << 20, 8 << 20).calls == 2 * 4
+
+
+def test_two_ranks_that_answer_each_other_have_one_place_a_slot() -> None:
+    shape = work_of(Collective.ALL_GATHER, "direct", 2, 2).shape
+    assert cut(shape, 64 << 10, 1, 1 << 20, 8 << 20).calls == 1
 
 
 def test_an_outbox_that_holds_nothing_is_refused() -> None:

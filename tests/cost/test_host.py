@@ -100,12 +100,24 @@ def test_short_calls_of_a_root_run_into_each_other() -> None:
 
 def test_messages_go_round_the_outbox() -> None:
     """A slot of 128 KiB comes again after a megabyte, two of 64 KiB after half of that, while readers still hold it."""
-    problem = problem_of(Collective.ALL_GATHER, 2, 256 << 10)
+    problem = problem_of(Collective.BROADCAST, 2, 128 << 10)
     two = replace(HOST, n_ranks=2)
     whole, halves = (
-        two.terms(problem, Config(algorithm="direct", segment_bytes=size), V) for size in (128 << 10, 64 << 10)
+        two.terms(problem, Config(algorithm="flat", segment_bytes=size), V) for size in (128 << 10, 64 << 10)
     )
     assert whole[AT["outbox_cached"]] < halves[AT["outbox_cached"]]
+
+
+def test_two_ranks_that_answer_each_other_take_each_line_once() -> None:
+    """Who writes where it has read pays for no outbox, and its reader for what comes from the other's cache."""
+    config = Config(algorithm="direct", segment_bytes=1 << 20)
+    two, three = (
+        replace(HOST, n_ranks=n, n_cores=n).terms(problem_of(Collective.ALL_GATHER, n, n * 32 << 10), config, V)
+        for n in (2, 3)
+    )
+    assert two[AT["outbox_cached"]] + two[AT["outbox_shared"]] == two[AT["far_cached"]] == 0.0
+    assert two[AT["far_shared"]] > 0.0
+    assert three[AT["outbox_cached"]] + three[AT["outbox_shared"]] > 0.0
 
 
 def test_a_bulky_message_has_a_price_of_its_own() -> None:

@@ -234,7 +234,7 @@ def test_flatten_says_everything_the_executor_needs(zero_copy: bool) -> None:
     def places() -> list[tuple[int, ...]]:
         return [tuple(next(words) for _ in range(3)) for _ in range(next(words))]
 
-    assert [next(words) for _ in range(13)] == [
+    assert [next(words) for _ in range(14)] == [
         program.n_ranks,
         program.rank,
         program.blocks,
@@ -242,6 +242,7 @@ def test_flatten_says_everything_the_executor_needs(zero_copy: bool) -> None:
         program.scratch_blocks,
         program.piece_blocks,
         program.synchronising,
+        program.exchanges,
         program.zero_copy,
         program.single_copy,
         program.in_place,

@@ -66,13 +66,8 @@ class Call:
 
     @property
     def exchanges(self) -> bool:
-        """`exchanges_`: two ranks answer every message by one of the same level, and it needs an outbox."""
-        program = self.programs[0]
-        if self.in_line or program.zero_copy or program.n_ranks != 2:
-            return False
-        levels = (*program.levels[1:], ())
-        takes = [any(source.space is Space.PEER for op in level for source in op.sources) for level in levels]
-        return takes == list(program.posts)
+        """`exchanges_`: and it needs an outbox."""
+        return not self.in_line and self.programs[0].exchanges
 
     @property
     def layout(self) -> tuple[int, int]:

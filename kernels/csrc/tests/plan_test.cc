@@ -155,7 +155,7 @@ struct Place {
 
 // The words of a program of rank 0 of 2 with one level of one instruction. As it is here, everything is right.
 struct Words {
-  int vertical = 0, scratch = 2, pieces = 3, zero_copy = 0, single_copy = 0, in_place = 0, shares_input = 0,
+  int vertical = 0, scratch = 2, pieces = 3, exchanges = 0, zero_copy = 0, single_copy = 0, in_place = 0, shares_input = 0,
       shares_output = 0;
   int lossy = 0, charged = 0;  // 1 + the block
   unsigned destinations = kToOutput | kToOutbox;
@@ -167,8 +167,8 @@ struct Words {
 
   std::vector<std::int64_t> all() const {
     //                                rank blocks                     sync
-    std::vector<std::int64_t> words{2,           0,        4,            vertical,      scratch, pieces, 1, zero_copy,
-                                    single_copy, in_place, shares_input, shares_output, lossy};
+    std::vector<std::int64_t> words{2,         0,           4,        vertical,     scratch,       pieces, 1, exchanges,
+                                    zero_copy, single_copy, in_place, shares_input, shares_output, lossy};
     const auto add = [&](std::initializer_list<std::int64_t> more) { words.insert(words.end(), more); };
     add({1, 1});        // a reader
     add({0});           // final waits
@@ -238,6 +238,7 @@ void check_meaning() {
   shared.sources = {{Space::Input, 0, 2}, {Space::PeerInput, 1, 2}};
   shared.stores = {{Space::PeerOutput, 1, 2}};
   shared.waits = {1};
+  check_refused(shared, "an exchange with zero copy", [](Words& words) { words.exchanges = 1; });
   check_refused(shared, "a codec with zero copy", [](Words& words) { words.lossy = 1; });
   check_refused(shared, "a message with zero copy", [](Words& words) { words.destinations |= kToOutbox; });
   check_refused(shared, "a peer's message with zero copy", [](Words& w) { w.sources[1] = {Space::Peer, 1, 1}; });
