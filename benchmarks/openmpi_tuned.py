@@ -36,7 +36,7 @@ from autotune.backends.mpi import cell_of
 from autotune.backends.mpi_program import KINDS, compiled, find_mpi
 from autotune.backends.mpi_protocol import NoTimes
 from autotune.backends.mpi_ranks import RankSet
-from autotune.backends.mpi_sampling import Sampler
+from autotune.backends.mpi_sampling import Plan, Sampler
 from autotune.db import open_store
 from autotune.errors import AutotuneError
 from autotune.exchange import EXPORTERS, Request
@@ -130,10 +130,9 @@ def measure(
     samples: dict[tuple[Problem, str], list[Sample]] = {}
     for launch in range(launches):
         with start(launch) as samplers:
-            for cell in cells:
-                prepare(cell, samplers)
+            plans = {cell: prepare(cell, samplers) for cell in cells}
             for number in range(launch, rounds, launches):
-                take_round(cells, samplers, number, samples)
+                take_round(plans, samplers, number, samples)
     ratios = {}
     for cell in cells:
         found = paired_ratio(samples[cell, "default"], samples[cell, "tuned"])
@@ -144,27 +143,29 @@ def measure(
     return ratios
 
 
-def prepare(cell: Problem, samplers: Mapping[str, Sampler]) -> None:
-    """One plan for both: a batch of calls and calls that are timed one by one do not compare."""
+def prepare(cell: Problem, samplers: Mapping[str, Sampler]) -> Plan:
+    """One plan for both, the default's: a batch of calls and calls that are timed one by one do not compare."""
     like = None
     for name in sorted(samplers):  # the default first
-        made = samplers[name].prepare(cell_of(cell, SampleKind.FRESH), "-", like)
+        made = samplers[name].prepare(cell_of(cell, SampleKind.FRESH), "-")
         if isinstance(made, NoTimes):
             raise failed(name, cell, made)
-        like = made
+        like = like or made
+    assert like is not None
+    return like
 
 
 def take_round(
-    cells: Sequence[Problem],
+    plans: Mapping[Problem, Plan],
     samplers: Mapping[str, Sampler],
     number: int,
     samples: dict[tuple[Problem, str], list[Sample]],
 ) -> None:
     """A sample of every cell of every set of ranks."""
-    for cell in random.Random(f"cells {number}").sample(cells, len(cells)):
+    for cell in random.Random(f"cells {number}").sample(list(plans), len(plans)):
         names = random.Random(f"{cell} {number}").sample(sorted(samplers), len(samplers))
         for position, name in enumerate(names):
-            outcome = samplers[name].sample(cell_of(cell, SampleKind.FRESH), "-", batch=number)
+            outcome = samplers[name].sample(cell_of(cell, SampleKind.FRESH), "-", batch=number, like=plans[cell])
             if isinstance(outcome, NoTimes):
                 raise failed(name, cell, outcome)
             sample = Sample(

@@ -138,8 +138,7 @@ class MpiRanks:
         # Like the library's own choice without settings, for every config of a cell.
         own = sample_words(self._name, cell.problem, Config(algorithm=LIBRARY_CHOICE))
         like = self._samplers[()].prepare(cell, own)
-        made = like if isinstance(like, NoTimes) else sampler.prepare(cell, words, like)
-        return made if isinstance(made, NoTimes) else sampler.sample(cell, words, batch=batch)
+        return like if isinstance(like, NoTimes) else sampler.sample(cell, words, batch=batch, like=like)
 
     def _under(self, start: Start) -> None:
         launch = self._mpi.launch(self._program, self.n_ranks, self._cores, start)

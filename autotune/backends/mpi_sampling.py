@@ -69,49 +69,42 @@ class Sampler:
 
     ranks: RankSet
     busy_cpu_s: float = 0.0
-    _plans: dict[tuple[Cell, str], Plan] = field(default_factory=dict)
+    _estimates_us: dict[tuple[Cell, str], float] = field(default_factory=dict)
     _cpu_at_start_s: float | None = None
 
-    def sample(self, cell: Cell, config: str, *, batch: int) -> Outcome:
-        """One sample; the first of a cell is preceded by an estimate, which also touches all pages.
+    def sample(self, cell: Cell, config: str, *, batch: int, like: Plan | None = None) -> Outcome:
+        """One sample, taken as `prepare` says.
 
         Raises:
             RanksFailed: the ranks ended or hung.
             ProtocolError: they answered nonsense.
         """
-        before_s = self.ranks.cpu_seconds()
-        if self._cpu_at_start_s is None:
-            self._cpu_at_start_s = before_s
-        try:
-            plan = self.prepare(cell, config)
-            if isinstance(plan, NoTimes):
-                return plan
-            times = self._ask(cell, config, plan, batch)
-            if isinstance(times, NoTimes):
-                return times
-            return Timing(time_us=max(undisturbed_mean(times) / plan.calls, 1e-4), batch_calls=plan.calls)
-        finally:
-            self.busy_cpu_s += self.ranks.cpu_seconds() - before_s
+        plan = self.prepare(cell, config, like)
+        if isinstance(plan, NoTimes):
+            return plan
+        times = self._ask(cell, config, plan, batch)
+        if isinstance(times, NoTimes):
+            return times
+        return Timing(time_us=max(undisturbed_mean(times) / plan.calls, 1e-4), batch_calls=plan.calls)
 
     def prepare(self, cell: Cell, config: str, like: Plan | None = None) -> Plan | NoTimes:
-        """Touch a cell's pages and agree on its samples, once: as an estimate says, or like another's, to compare with
-        that.
+        """How a cell is sampled: as an estimate says, or like another's plan, to compare with that.
+
+        The estimate is made once, and touches the pages; also where it is like another's, since what a set of ranks has
+        done before shows in its short calls.
 
         Raises:
             RanksFailed, ProtocolError: as `sample`.
         """
-        plan = self._plans.get((cell, config))
-        if plan is None:
-            # Estimated even where it is like another's: what a set of ranks has done before shows in its short calls.
-            estimate_us = self._estimate_us(cell, config)
-            if isinstance(estimate_us, NoTimes):
-                return estimate_us
-            if like is None:
-                plan = plan_of(estimate_us, cell)
-            else:
-                plan = replace(like, calls=calls_like(like.calls, estimate_us))
-            self._plans[cell, config] = plan
-        return plan
+        estimate_us = self._estimates_us.get((cell, config))
+        if estimate_us is None:
+            made = self._estimate_us(cell, config)
+            if isinstance(made, NoTimes):
+                return made
+            self._estimates_us[cell, config] = estimate_us = made
+        if like is None:
+            return plan_of(estimate_us, cell)
+        return replace(like, calls=calls_like(like.calls, estimate_us))
 
     def idle_cpu_s(self) -> float:
         """Processor time that the ranks have used outside their samples since the first one."""
@@ -146,7 +139,13 @@ class Sampler:
             keep_bytes=KEEP_BYTES,
             config=config,
         )
-        lines = self.ranks.ask(request.line(), timeout_s=TIMEOUT_S)
+        before_s = self.ranks.cpu_seconds()
+        if self._cpu_at_start_s is None:
+            self._cpu_at_start_s = before_s
+        try:
+            lines = self.ranks.ask(request.line(), timeout_s=TIMEOUT_S)
+        finally:
+            self.busy_cpu_s += self.ranks.cpu_seconds() - before_s
         answers = [parse_answer(line, repeats=plan.repeats) for line in lines]
         bad = [(rank, answer) for rank, answer in enumerate(answers) if isinstance(answer, NoTimes)]
         if bad:

@@ -96,12 +96,15 @@ def _raced(
     base: dict[tuple[str, Cell], Config] = {}
     for contender, cell in todo:
         problem = cell.problem(contender.memory)
-        base[contender.name, cell] = backend.default(problem)
-        races[contender.name, cell] = ours.Race(backend.candidates(problem), _sampler(contender, cell), str(cell))
+        base[contender.name, cell] = default = backend.default(problem)
+        sampler = _sampler(contender, cell, default)
+        races[contender.name, cell] = ours.Race(backend.candidates(problem), sampler, str(cell))
     run_side_by_side(list(races.values()), until=started + 0.7 * seconds)
     best = {key: winner(race, base[key]) for key, race in races.items()}
     knobs = {
-        (contender.name, cell): ours.Race(variants(best[contender.name, cell]), _sampler(contender, cell), str(cell))
+        (contender.name, cell): ours.Race(
+            variants(best[contender.name, cell]), _sampler(contender, cell, base[contender.name, cell]), str(cell)
+        )
         for contender, cell in todo
         if cell.message_bytes >= _KNOBS_FROM_BYTES
     }
@@ -157,7 +160,7 @@ def choose_for(
     """The same race for the prototypes, where they have the collective; their fastest counts."""
     for prototype, contender in zip(made, contenders, strict=True):
         races = {
-            cell: ours.Race(candidates, _sampler(contender, cell, prototypes.words), str(cell))
+            cell: ours.Race(candidates, _sampler(contender, cell, candidates[0], prototypes.words), str(cell))
             for cell in grid
             if cell not in contender.configs and (candidates := prototype.candidates(cell))
         }
@@ -169,6 +172,7 @@ def choose_for(
 
 
 def _sampler(
-    contender: Contender, cell: Cell, words: Callable[[Config], str] = ours.config_words
+    contender: Contender, cell: Cell, like: Config, words: Callable[[Config], str] = ours.config_words
 ) -> Callable[[Config, int], Outcome | None]:
-    return lambda config, batch: contender.sample(cell, batch, words(config))
+    """Samples of any config, all taken as those of `like` are."""
+    return lambda config, batch: contender.sample(cell, batch, words(config), contender.plan(cell, words(like)))

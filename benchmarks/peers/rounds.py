@@ -12,11 +12,13 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from autotune.backends.mpi_ranks import RankSet, RanksFailed
-from autotune.backends.mpi_sampling import Outcome, Sampler
+from autotune.backends.mpi_sampling import NoTimes, Outcome, Plan, Sampler, plan_of
 from autotune.errors import UsageError
 from autotune.measure import MIN_ROUNDS, Timing
+from autotune.measure.timing import BATCH_US, SINGLE_CALL_US
 from autotune.types import Memory, Phase, Sample
 
 from .cells import Cell
@@ -28,6 +30,7 @@ HOPELESS_AFTER = 2
 PASS_ROUNDS = 3
 """Rounds that an undecided cell gets before the others have their turn again."""
 MOST_STARTS = 3
+Told = TypeVar("Told")
 
 
 @dataclass(slots=True)
@@ -57,8 +60,18 @@ class Contender:
     _sampler: Sampler | None = None
     _starts: int = 0
 
-    def sample(self, cell: Cell, batch: int, config: str | None = None) -> Outcome | None:
-        """One sample; None where there is none, and `faults` says why."""
+    def sample(self, cell: Cell, batch: int, config: str | None = None, like: Plan | None = None) -> Outcome | None:
+        """One sample, taken like another's plan says; None where there is none, and `faults` says why."""
+        words = config or self.configs.get(cell, "-")
+        return self._asked(cell, lambda sampler: sampler.sample(cell, words, batch=batch, like=like))
+
+    def plan(self, cell: Cell, config: str | None = None) -> Plan | None:
+        """How its samples would be taken if it were alone; None where there are none."""
+        words = config or self.configs.get(cell, "-")
+        made = self._asked(cell, lambda sampler: sampler.prepare(cell, words))
+        return None if isinstance(made, NoTimes) else made
+
+    def _asked(self, cell: Cell, ask: Callable[[Sampler], Told]) -> Told | None:
         try:
             if self._sampler is None:
                 if self._starts == MOST_STARTS:
@@ -71,7 +84,7 @@ class Contender:
                         f"{self.name} is {self.version!r} now and was {self.expected_version!r} in the file",
                         remedy="begin another file",
                     )
-            return self._sampler.sample(cell, config or self.configs.get(cell, "-"), batch=batch)
+            return ask(self._sampler)
         except RanksFailed as failure:
             self._sampler = None
             self.faults.append(f"{cell}: {failure.message}")
@@ -92,6 +105,7 @@ class CellRecord:
     Args:
         out: contenders that have no such collective or answered wrongly, and leave the cell.
         hopeless: peers that are too slow to be the best one; what they have stays.
+        like: how every contender's samples are taken, once they have agreed.
     """
 
     cell: Cell
@@ -99,6 +113,7 @@ class CellRecord:
     out: dict[str, str] = field(default_factory=dict)
     hopeless: set[str] = field(default_factory=set)
     n_rounds: int = 0
+    like: Plan | None = None
 
     def judgements(self, contenders: Sequence[Contender]) -> list[Judgement]:
         """Ours against the peers, for each kind of memory that ours was measured with."""
@@ -122,6 +137,21 @@ class CellRecord:
         for name, samples in peers.items():
             if len(samples) >= after and min(s.time_us for s in samples) > HOPELESS * min(medians.values()):
                 self.hopeless.add(name)
+
+    def agree(self, contenders: Sequence[Contender]) -> Plan | None:
+        """One plan for all: a batch of calls and calls that are timed one by one do not compare.
+
+        It is that of the fastest of ours and the peers, unless an earlier piece's samples were of the other kind; None
+        where nobody runs.
+        """
+        if self.like is None:
+            plans = [contender.plan(self.cell) for contender in contenders if contender.role in ("ours", "peer")]
+            known = (plan for plan in plans if plan is not None)
+            self.like = max(known, key=lambda plan: (plan.calls, plan.repeats), default=None)
+            before = max((s.batch_calls for samples in self.samples.values() for s in samples), default=None)
+            if self.like is not None and before is not None and (before == 1) != (self.like.calls == 1):
+                self.like = plan_of(SINGLE_CALL_US if before == 1 else BATCH_US / before, self.cell)
+        return self.like
 
     def _samples_of(self, contenders: Sequence[Contender], role: str) -> dict[str, list[Sample]]:
         return {c.name: self.samples[c.name] for c in contenders if c.role == role and c.name in self.samples}
@@ -147,9 +177,10 @@ def run_round(
         if contender.name not in record.out and contender.name not in record.hopeless
     ]
     random.Random(f"{cell} round {number}").shuffle(running)
+    like = record.agree(running)
     flag_us = flag()
     for position, contender in enumerate(running):
-        outcome = contender.sample(cell, number)
+        outcome = contender.sample(cell, number, like=like)
         if outcome is None:
             continue
         if not isinstance(outcome, Timing):

@@ -153,7 +153,7 @@ def _race(own: Contender, cell: Cell, candidates: Sequence[Config], seconds: flo
 
     def sample(config: Config, batch: int) -> Outcome | None:
         time.sleep(pause_s)
-        outcome = own.sample(cell, batch, ours.config_words(config))
+        outcome = own.sample(cell, batch, ours.config_words(config), own.plan(cell, ours.config_words(candidates[0])))
         if isinstance(outcome, Timing):
             times_us.setdefault(config, []).append(outcome.time_us)
         return outcome

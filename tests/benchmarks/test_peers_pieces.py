@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from peers.output import COLUMNS, SampleFile
 from peers.rounds import CellRecord, Contender, run, run_round
 
 from autotune.backends.mpi_ranks import RankSet
+from autotune.backends.mpi_sampling import Plan, plan_of
 from autotune.errors import UsageError
 from autotune.measure import Timing
 from autotune.types import Collective, Config, Memory, Phase, Sample, SampleKind
@@ -83,6 +85,28 @@ def test_a_round_is_marked_with_the_state_and_hopeless_peers_rest() -> None:
     assert record.judgements(field)[0].ratios["hopeless"].n_rounds == 2
 
 
+@pytest.mark.parametrize(("times_us", "batched"), [((25.0, 15.0, 30.0), True), ((25.0, 21.0, 3.0), False)])
+def test_all_of_a_cell_are_timed_like_the_fastest_of_ours_and_the_peers(
+    times_us: tuple[float, float, float], batched: bool
+) -> None:
+    roles = ("ours", "peer", "floor")
+    field = [timed(role, role, time_us) for role, time_us in zip(roles, times_us, strict=True)]
+    record = CellRecord(cell=CELL)
+    kept: list[int] = []
+    run_round(record, field, lambda cell, who, sample, flag_us: kept.append(sample.batch_calls), lambda: None)
+    assert len(set(kept)) == 1
+    assert (kept[0] > 1) is batched
+
+
+@pytest.mark.parametrize(("before", "now_us"), [(1, 15.0), (14, 25.0)])
+def test_a_later_piece_times_like_the_earlier_one(before: int, now_us: float) -> None:
+    earlier = [replace(sample, batch_calls=before) for sample in samples([20.0] * 9)]
+    record = CellRecord(cell=CELL, samples={"ours": earlier})
+    like = record.agree([timed("ours", "ours", now_us)])
+    assert like is not None
+    assert (like.calls > 1) is (before > 1)
+
+
 @pytest.mark.parametrize(("enough", "n_rounds"), [(0, 9), (12, 12), (99, 15)])
 def test_a_cell_whose_verdict_is_clear_gets_more_rounds_if_it_asks_up_to_the_most(enough: int, n_rounds: int) -> None:
     record = CellRecord(cell=CELL)
@@ -101,8 +125,12 @@ def test_a_cell_whose_verdict_is_clear_gets_more_rounds_if_it_asks_up_to_the_mos
 class Timed(Contender):
     """Takes always the same time, without ranks."""
 
-    def sample(self, cell: Cell, batch: int, config: str | None = None) -> Timing:
-        return Timing(time_us=float(self.settings), batch_calls=1)
+    def plan(self, cell: Cell, config: str | None = None) -> Plan:
+        return plan_of(float(self.settings), cell)
+
+    def sample(self, cell: Cell, batch: int, config: str | None = None, like: Plan | None = None) -> Timing:
+        assert like is not None
+        return Timing(time_us=float(self.settings), batch_calls=like.calls)
 
 
 def timed(name: str, role: str, time_us: float) -> Contender:
