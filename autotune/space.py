@@ -19,7 +19,7 @@ longer stays in the caches."""
 ZERO_COPY_SEGMENTS = (256 << 10, 1 << 20, 1 << 30)
 """The same where nothing is copied: a slice that stays in the caches, or the whole message at once."""
 
-SINGLE_COPY_FROM_BYTES = 32 << 10
+SINGLE_COPY_FROM_BYTES = 8 << 10
 """Private messages from here on are worth a call to the kernel that reads them where they lie."""
 
 CODECS = ("int8", "int4", "threshold(0.1)", "threshold(0.5)", "threshold(1.0)")

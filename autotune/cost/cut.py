@@ -16,7 +16,8 @@ _SLOTS = 32
 _WINDOW = 3
 _FEW_LEVELS = 8
 _ROTATED_FROM_BYTES = 4 << 10  # messages of this size on go round the outbox, call by call (csrc/outbox_places.cc)
-_PAIR_ROTATION_BYTES, _ROTATION_BYTES = 1 << 20, 256 << 10  # so much of each half, between two ranks and among more
+_PAIR_ROTATION_BYTES, _ROTATION_BYTES = 1 << 20, 256 << 10
+"""So much of each half, between two ranks (on the CPUs that the model knows: csrc/segment.cc) and among more."""
 SLICES_IN_FLIGHT = 4  # the native executor's default (kernels/knobs.py)
 
 

@@ -205,7 +205,7 @@ def _one_count(
             for contender in throwaway:
                 if record.cell not in contender.configs:
                     record.out[contender.name] = "the prototype has no such collective"
-        _bound(bounds, records, floors.last_cache_bytes(machine.topology))
+        _bound(bounds, records, floors.cache_bytes(machine.topology))
         try:
             run(
                 records,
@@ -221,14 +221,13 @@ def _one_count(
                 earlier.contenders[n_ranks, contender.name] = contender
 
 
-def _bound(contenders: Sequence[Contender], records: Sequence[CellRecord], cache_bytes: int) -> None:
+def _bound(contenders: Sequence[Contender], records: Sequence[CellRecord], cache_bytes: tuple[int, int]) -> None:
     for contender in contenders:
         for record in records:
-            way = floors.way(record.cell, contender.memory, cache_bytes)
-            if way is None:
-                record.out[contender.name] = "no floor is known"
+            if contender.settings in floors.ways(record.cell, contender.memory, *cache_bytes):
+                contender.configs[record.cell] = contender.settings
             else:
-                contender.configs[record.cell] = way
+                record.out[contender.name] = "no floor of this cell"
 
 
 def _report(options: Options, machine: Machine, earlier: Earlier, found: Findings) -> None:

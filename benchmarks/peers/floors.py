@@ -1,11 +1,13 @@
 """What the hardware allows an all_reduce at two ranks, measured in the same rounds as everybody.
 
-In:  a cell, the size of the last-level cache. Out: the way that bounds it (a config of csrc/floors.c), or None; how the
-program is built and started. May not touch: samples.
+In:  a cell, the sizes of a core's own cache and of the last one. Out: the ways that bound it (configs of
+csrc/floors.c); how the program is built and started. May not touch: samples.
 
 Private buffers, while a message fits the caches: S / copy(S) + S / read_add(S) + one flag, since each rank must put its
-S where the other can read it, and read and add the other's. Beyond the caches: 4 S / dram. Symmetric memory: half of S
-read and added, and two flags. csrc/floors.c does these parts one after the other and times them together.
+S where the other can read it, and read and add the other's. Beyond the caches: 4 S / dram, by stores past the caches or
+through them. Between a core's own cache and what the last one says of itself, which a virtual machine may have only a
+part of, all are measured, and the fastest is the floor. Symmetric memory: half of S read and added, and two flags.
+csrc/floors.c does these parts one after the other and times them together.
 """
 
 from __future__ import annotations
@@ -22,22 +24,35 @@ from .cells import Cell
 from .libraries import FLAGS, SAMPLER, SOURCES
 
 N_RANKS = 2
-FALLBACK_CACHE_BYTES = 32 << 20
+OWN_CACHE_BYTES, LAST_CACHE_BYTES = 1 << 20, 32 << 20
+"""Where the probe sees no caches."""
+STAGE_BYTES = 64 << 20
+"""The longest message that csrc/floors.c stages."""
+WAYS = {Memory.PRIVATE: ("private", "dram", "copy"), Memory.SYMMETRIC: ("symmetric",)}
 
 
-def way(cell: Cell, memory: Memory, cache_bytes: int) -> str | None:
-    """The config that bounds a cell; None where no floor is known."""
+def ways(cell: Cell, memory: Memory, own_bytes: int, last_bytes: int) -> tuple[str, ...]:
+    """The configs that bound a cell, each for a machine that may be this one; none where no floor is known.
+
+    Args:
+        own_bytes: what a core's second-level cache holds.
+        last_bytes: what the largest cache says that it holds.
+    """
     if cell.collective is not Collective.ALL_REDUCE or cell.n_ranks != N_RANKS:
-        return None
-    fits = cell.message_bytes <= cache_bytes
+        return ()
+    size = cell.message_bytes
+    staged = size <= min(last_bytes, STAGE_BYTES)
     if memory is Memory.SYMMETRIC:
-        return "symmetric" if fits else None
-    return "private" if fits else "dram"
+        return ("symmetric",) if staged else ()
+    memory_ways = ("dram", "copy") if size > own_bytes else ()
+    return (*(("private",) if staged else ()), *memory_ways)
 
 
-def last_cache_bytes(topology: Topology) -> int:
-    """The size of the largest cache."""
-    return max((cache.size_bytes for cache in topology.of(Cache)), default=FALLBACK_CACHE_BYTES)
+def cache_bytes(topology: Topology) -> tuple[int, int]:
+    """The sizes of a core's second-level cache and of the largest one."""
+    caches = list(topology.of(Cache))
+    own = min((cache.size_bytes for cache in caches if cache.level == 2), default=OWN_CACHE_BYTES)
+    return own, max((cache.size_bytes for cache in caches), default=LAST_CACHE_BYTES)
 
 
 def build_command(program: Path) -> list[str]:

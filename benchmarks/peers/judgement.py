@@ -42,7 +42,7 @@ class Judgement:
         ratios: each peer's time over ours, paired by round.
         best_peer: the peer with the lowest ratio.
         prototypes: each prototype's time over ours; they take no part in the verdict.
-        floor_share: the floor's time over ours, where it was measured.
+        floor_share: the fastest floor's time over ours, where one was measured.
     """
 
     cell: Cell
@@ -102,7 +102,7 @@ def judge(
     peers: Mapping[str, Sequence[Sample]],
     *,
     prototypes: Mapping[str, Sequence[Sample]],
-    floor: Sequence[Sample],
+    floors: Mapping[str, Sequence[Sample]],
 ) -> Judgement | None:
     """None where no peer has a sample in a round that ours has one in."""
     ratios = _ratios(ours, peers)
@@ -116,7 +116,7 @@ def judge(
         best_peer=best_peer,
         verdict=verdict_of(ratios[best_peer]),
         prototypes=_ratios(ours, prototypes),
-        floor_share=_ratios(ours, {"floor": floor}).get("floor"),
+        floor_share=min(_ratios(ours, floors).values(), key=lambda ratio: ratio.median, default=None),
     )
 
 

@@ -71,17 +71,18 @@ def prototype_contender(prototype: Prototype, n_ranks: int, cores: Sequence[int]
 
 
 def floor_contenders(program: Path, cores: Sequence[int], memories: Sequence[Memory]) -> list[Contender]:
-    """The floors under ours, at two ranks on two cores."""
+    """The floors under ours, at two ranks on two cores: one for each way of each memory."""
     launch: Launch = floors.launch(program, cores)
     return [
         Contender(
-            name=f"floor {memory.value}",
+            name=f"floor {way}",
             role="floor",
             memory=memory,
-            settings="",
+            settings=way,
             start=lambda: RankSet("floors", floors.N_RANKS, launch),
         )
         for memory in memories
+        for way in floors.WAYS[memory]
     ]
 
 

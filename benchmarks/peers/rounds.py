@@ -124,9 +124,9 @@ class CellRecord:
             if ours.role != "ours" or ours.name not in self.samples:
                 continue
             alike = [c for c in contenders if c.memory is ours.memory]
-            floor = [sample for samples in self._samples_of(alike, "floor").values() for sample in samples]
+            bounds = self._samples_of(alike, "floor")
             made.append(
-                judge(self.cell, ours.memory, self.samples[ours.name], peers, prototypes=prototypes, floor=floor)
+                judge(self.cell, ours.memory, self.samples[ours.name], peers, prototypes=prototypes, floors=bounds)
             )
         return [judgement for judgement in made if judgement is not None]
 

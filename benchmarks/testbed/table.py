@@ -76,7 +76,7 @@ def judged(scene: Scene, record: CellRecord, configs: Mapping[str, str]) -> Row 
         own,
         {name: record.samples[name] for name in PEERS if name in record.samples},
         prototypes={RING: record.samples[RING]} if RING in record.samples else {},
-        floor=(),
+        floors={},
     )
     if judgement is None:
         return None

@@ -98,6 +98,7 @@ class Group {
   Places places(const Call& call, const void* input, const void* output) const;
   void begin(const Call& call, const Places* places);
   void populate();
+  std::size_t rotation_bytes() const;
   void run_level(const Call& call, const Wave& wave, const Buffers& buffers);
   void put(bool stream, char* to, const char* from, std::size_t bytes) const;
   void execute(const Call& call, const Wave& wave, const Instruction& op, const void* const* sources, char* memory,

@@ -15,17 +15,10 @@
 namespace autotune {
 namespace {
 
-// Messages of this size on go round a part of each half of the outbox, call by call. A line that a peer's cache still holds
-// costs its writer a trip to that cache; a megabyte later (a second-level cache) it is no longer there, and the whole is
-// small enough to survive what the caller does between calls. Smaller messages gain more from lines that are still near.
-// Measured with ranks that share the last-level cache: at 2 ranks, 1.2 to 1.7x at 16 KiB, 1.5x at 64 KiB, 1.2x at 256 KiB,
-// half of which is lost with 4 MiB; with 256 KiB broadcast and reduce of 64 KiB take 1.4 times as long. With more ranks the
-// outboxes share caches. 8 ranks on 2 cores, 1 MiB over 256 KiB: 1.3 to 1.5 for 64 KiB of all_reduce, reduce_scatter and
-// all_to_all, 0.94 for all_gather and broadcast, 1.0 at 1 MiB; 4 ranks: 1.13 to 1.18, and 0.96.
+// Messages of this size on go round a part of each half of the outbox, call by call (segment.cc). Smaller ones gain more
+// from lines that are still near.
 constexpr std::size_t kRotatedFromBytes = 4 << 10;
-std::size_t rotation_bytes(int n_ranks, std::size_t half_bytes) {
-  return std::min(n_ranks == 2 ? std::size_t{1} << 20 : std::size_t{256} << 10, half_bytes);
-}
+constexpr std::size_t kHostsRotationBytes = 256 << 10;
 
 }  // namespace
 
@@ -59,7 +52,7 @@ void Group::take_place(const Call& call) {
   const std::size_t filled = plan.slices == 1 && plan.window == plan.waves
                                  ? std::max<std::size_t>(1, plan.waves - 1) * plan.slot_bytes
                                  : plan.window * plan.in_flight * plan.slot_bytes;
-  const std::size_t turns = rotation_bytes(n_ranks(), segment_.half_bytes()) / filled;
+  const std::size_t turns = rotation_bytes() / filled;
   rotation_ = (call_ >> 1) % std::max<std::size_t>(1, turns) * filled;
   populate();
 }
@@ -75,9 +68,13 @@ void Group::populate() {
     if (remote(rank)) continue;
     if (rotated_calls_ != (own ? 1 : 3)) continue;
     for (int half = 0; half < 2; half++)
-      madvise(segment_.outbox(rank, half), rotation_bytes(n_ranks(), segment_.half_bytes()),
-              own ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+      madvise(segment_.outbox(rank, half), rotation_bytes(), own ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
   }
+}
+
+// Ranks on several hosts have segments of several makers, and one place for a message.
+std::size_t Group::rotation_bytes() const {
+  return network_ ? std::min(kHostsRotationBytes, segment_.half_bytes()) : segment_.rotation_bytes();
 }
 
 }  // namespace autotune

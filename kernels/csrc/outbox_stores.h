@@ -49,7 +49,7 @@ class OutboxStores {
   std::uint64_t looked_at_ = 0;
   bool warms_ = false;  // the latest look found lines that nobody had used for long, and says nothing
   int looks_ = 0;       // that count
-  std::array<int, 3> votes_{};  // of the latest looks; 1: far
+  std::array<int, 5> votes_{};  // of the latest looks; 1: far
   bool past_caches_ = false;
 };
 

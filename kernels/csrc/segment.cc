@@ -47,6 +47,25 @@ void copy_text(char* to, const std::string& text) {
   to[length] = '\0';
 }
 
+// Messages of some size go round a part of each half of the outbox, call by call (outbox_places.cc). A line that a peer's
+// cache still holds costs its writer a trip to that cache. Between two ranks that share the last-level cache, Zen 4 with
+// second-level caches of 1 MiB: a megabyte later the line is gone from there, and the whole is small enough to survive what
+// the caller does between calls: 1.2 to 1.7x at 16 KiB, 1.5x at 64 KiB, 1.2x at 256 KiB, half of which is lost with 4 MiB;
+// with 256 KiB broadcast and reduce of 64 KiB take 1.4 times as long. Where caches of 2 MiB keep the line all the same
+// (Intel), the shorter way round is the faster one: 1.1x at 16 KiB, 1.2 to 1.4x at 64 KiB of broadcast and reduce, and 4 MiB
+// gain nothing. With more ranks the outboxes share caches. 8 ranks on 2 cores, 1 MiB over 256 KiB (Zen 4): 1.3 to 1.5 for
+// 64 KiB of all_reduce, reduce_scatter and all_to_all, 0.94 for all_gather and broadcast, 1.0 at 1 MiB; 4 ranks: 1.13 to
+// 1.18, and 0.96.
+std::size_t rotation_for(int n_ranks) {
+  constexpr long kMegabyte = 1 << 20;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  const bool evicts = sysconf(_SC_LEVEL2_CACHE_SIZE) <= kMegabyte;  // 0 or less: unknown
+#else
+  const bool evicts = true;
+#endif
+  return n_ranks == 2 && evicts ? kMegabyte : kMegabyte / 4;
+}
+
 constexpr const char* kMemoryRemedy = "check the memory limit of the container (autotune doctor)";
 
 }  // namespace
@@ -81,6 +100,7 @@ int Segment::create(int n_ranks, std::size_t staging_bytes, std::size_t symmetri
   group->version = kLayoutVersion;
   group->n_ranks = static_cast<std::uint32_t>(n_ranks);
   group->half_bytes = half_bytes;
+  group->rotation_bytes = rotation_for(n_ranks);
   group->heap_bytes = heap_bytes;
   group->total_bytes = at.total;
   group->magic = kMagic;

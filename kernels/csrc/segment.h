@@ -14,6 +14,7 @@
 // of its own with the same layout, where it keeps what ranks of other hosts tell it (network.h).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,7 @@
 namespace autotune {
 
 inline constexpr std::uint64_t kMagic = 0x6175746F74756E65;  // "autotune"
-inline constexpr std::uint32_t kLayoutVersion = 6;
+inline constexpr std::uint32_t kLayoutVersion = 7;
 inline constexpr int kSlots = 32;          // message slots of one call
 inline constexpr int kBanks = 32;          // calls whose lines and small messages are apart
 inline constexpr int kBankLines = kSlots + 2;  // from bank to bank: at a power of two all would share two sets of a cache
@@ -102,6 +103,7 @@ struct GroupHeader {
   std::uint32_t version;
   std::uint32_t n_ranks;
   std::uint64_t half_bytes;
+  std::uint64_t rotation_bytes;  // of a half, that messages go round; here, since ranks' CPUs may say different things
   std::uint64_t heap_bytes;    // of one rank
   std::uint64_t total_bytes;
   alignas(64) std::atomic<std::uint32_t> broken;  // 0, or 1 while the report is written, or 2: the group is unusable
@@ -126,6 +128,7 @@ class Segment {
 
   int n_ranks() const { return static_cast<int>(group().n_ranks); }
   std::size_t half_bytes() const { return half_bytes_; }
+  std::size_t rotation_bytes() const { return std::min<std::size_t>(group().rotation_bytes, half_bytes_); }
   GroupHeader& group() const { return *reinterpret_cast<GroupHeader*>(base_); }
   RankLine& line(int rank) const { return reinterpret_cast<RankLine*>(base_of(rank) + lines_at_)[rank]; }
   Header* headers(int rank, int bank) const {

@@ -6,9 +6,11 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from peers import floors
 from peers.cells import SIZES, Cell, grid
 from peers.command import options
 from peers.judgement import Verdict, geometric_means, judge, needs_rounds, verdict_of
@@ -57,7 +59,8 @@ def test_best_peer_is_the_one_with_the_lowest_paired_ratio() -> None:
     # The host slows down threefold half way: medians over all rounds would not see who is ahead in each.
     ours = samples([10.0] * 6 + [30.0] * 6)
     peers = {"near": samples([11.0] * 6 + [33.0] * 6), "far": samples([20.0] * 6 + [60.0] * 6)}
-    judgement = judge(CELL, Memory.PRIVATE, ours, peers, prototypes={"p": ours}, floor=samples([5.0] * 12))
+    bounds = {"slow": samples([9.0] * 12), "fast": samples([5.0] * 12)}
+    judgement = judge(CELL, Memory.PRIVATE, ours, peers, prototypes={"p": ours}, floors=bounds)
     assert judgement is not None
     assert judgement.best_peer == "near"
     assert judgement.ratio.median == pytest.approx(1.1)
@@ -69,12 +72,12 @@ def test_best_peer_is_the_one_with_the_lowest_paired_ratio() -> None:
 
 
 def test_without_a_common_round_there_is_no_judgement() -> None:
-    assert judge(CELL, Memory.PRIVATE, samples([1.0]), {"gone": []}, prototypes={}, floor=[]) is None
+    assert judge(CELL, Memory.PRIVATE, samples([1.0]), {"gone": []}, prototypes={}, floors={}) is None
     assert not needs_rounds(None, most_rounds=60)
 
 
 def test_undecided_cells_get_rounds_up_to_the_limit() -> None:
-    judgement = judge(CELL, Memory.PRIVATE, samples([1.0] * 5), {"p": samples([2.0] * 5)}, prototypes={}, floor=[])
+    judgement = judge(CELL, Memory.PRIVATE, samples([1.0] * 5), {"p": samples([2.0] * 5)}, prototypes={}, floors={})
     assert judgement is not None
     assert judgement.half_width == math.inf
     assert needs_rounds(judgement, most_rounds=6)
@@ -84,7 +87,7 @@ def test_undecided_cells_get_rounds_up_to_the_limit() -> None:
 def test_geometric_mean_is_of_one_collective_and_leaves_out_small_symmetric_messages() -> None:
     def made(size: int, ratio: float, memory: Memory) -> object:
         cell = Cell(collective=Collective.ALL_REDUCE, n_ranks=2, size_bytes=size)
-        judgement = judge(cell, memory, samples([1.0] * 9), {"p": samples([ratio] * 9)}, prototypes={}, floor=[])
+        judgement = judge(cell, memory, samples([1.0] * 9), {"p": samples([ratio] * 9)}, prototypes={}, floors={})
         assert judgement is not None
         return judgement
 
@@ -160,6 +163,24 @@ def test_plan(estimate_us: float, plan: Plan) -> None:
 def test_steady_batches_stay_on_one_buffer() -> None:
     (cell,) = grid([Collective.ALL_REDUCE], [2], [8], SampleKind.STEADY)
     assert plan_of(1.0, cell) == Plan(calls=200, repeats=1, buffers=1)
+
+
+@pytest.mark.parametrize(
+    ("size", "memory", "ways"),
+    [
+        (64 << 10, Memory.PRIVATE, ("private",)),
+        (16 << 20, Memory.PRIVATE, ("private", "dram", "copy")),
+        (256 << 20, Memory.PRIVATE, ("dram", "copy")),
+        (16 << 20, Memory.SYMMETRIC, ("symmetric",)),
+        (256 << 20, Memory.SYMMETRIC, ()),
+    ],
+)
+def test_between_a_cores_own_cache_and_the_last_one_every_floor_is_measured(
+    size: int, memory: Memory, ways: tuple[str, ...]
+) -> None:
+    cell = Cell(collective=Collective.ALL_REDUCE, n_ranks=2, size_bytes=size)
+    assert floors.ways(cell, memory, 2 << 20, 480 << 20) == ways
+    assert floors.ways(replace(cell, collective=Collective.BROADCAST), memory, 2 << 20, 480 << 20) == ()
 
 
 def test_every_peer_yields_where_ranks_exceed_cores() -> None:

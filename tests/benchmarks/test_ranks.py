@@ -145,10 +145,10 @@ def test_floor_is_a_right_all_reduce_and_idle_ranks_use_no_core(tmp_path: Path, 
     program = compiled("floors", floors.build_command(tmp_path / "floors"), {})
     with RankSet("floors", 2, floors.launch(program, [min(os.sched_getaffinity(0))])) as ranks:
         sampler = Sampler(ranks)
-        for config in ("private", "symmetric", "dram", "flag"):
+        for config in ("private", "symmetric", "dram", "copy", "flag"):
             assert isinstance(sampler.sample(CELL, config, batch=3), Timing)
         assert sampler.sample(CELL, "sideways", batch=0) == NoTimes(
-            why="refused", words="rank 0: the config is not private, symmetric, dram or flag"
+            why="refused", words="rank 0: the config is not private, symmetric, dram, copy or flag"
         )
         before_s = ranks.cpu_seconds()
         subprocess.run([sys.executable, "-c", "sum(range(10**7))"], check=True)  # time passes
@@ -204,7 +204,8 @@ def test_quick_run_against_one_mpi_and_an_interrupted_one(tmp_path: Path) -> Non
     assert "fault:" not in out, out
     summary = json.loads((tmp_path / "out.json").read_text())
     assert len(summary["cells"]) == 24
-    ours_and_floors = {f"{who} {memory.value}" for who in ("ours", "floor") for memory in Memory}
+    ours_and_floors = {f"ours {memory.value}" for memory in Memory}
+    ours_and_floors |= {f"floor {way}" for memory in Memory for way in floors.WAYS[memory]}
     assert {c["name"] for c in summary["contenders"]} == {"openmpi", *ours_and_floors}
     assert all(c["idle_cpu_s"] < 0.5 for c in summary["contenders"])
 

@@ -6,6 +6,7 @@
  *              and add (S: message)
  *   symmetric  flag; read half of the peer's buffer and add; flag
  *   dram       copy S past the caches: 2 S of traffic a core, 4 S in all, for messages that no cache holds
+ *   copy       the same as the C library copies
  *   flag       one flag, whatever the message
  * private is a real all_reduce, and its result is checked like any other. */
 #define _GNU_SOURCE
@@ -87,6 +88,8 @@ static void copy_past_caches(const float *in, float *out, size_t count) {
   memcpy(out + i, in + i, (count - i) * sizeof(float));
 }
 
+static void copy_as_usual(const float *in, float *out, size_t count) { memcpy(out, in, count * sizeof(float)); }
+
 static void run(const float *in, float *out, size_t count) { way(in, out, count); }
 
 static int results_are_sums(void) { return way == copy_and_add; }
@@ -96,10 +99,11 @@ static const char *configure(const char *config, enum collective collective, siz
   way = strcmp(config, "private") == 0     ? copy_and_add
         : strcmp(config, "symmetric") == 0 ? add_half
         : strcmp(config, "dram") == 0      ? copy_past_caches
+        : strcmp(config, "copy") == 0      ? copy_as_usual
         : strcmp(config, "flag") == 0      ? only_meet
                                            : NULL;
-  if (!way) return "the config is not private, symmetric, dram or flag";
-  return way == copy_past_caches || count * sizeof(float) <= kStageBytes ? NULL : "the message is too large for it";
+  if (!way) return "the config is not private, symmetric, dram, copy or flag";
+  return way == copy_past_caches || way == copy_as_usual || count * sizeof(float) <= kStageBytes ? NULL : "the message is too large for it";
 }
 
 /* Inputs where the peer can read them; NULL: the sampler's own. */
