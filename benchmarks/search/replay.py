@@ -35,6 +35,7 @@ from autotune.tune import Knowledge, Sampler, pricing_of, proposer_for, tune
 from autotune.types import Config, Problem
 from autotune.units import format_bytes
 
+from .bound import bound
 from .judging import Judged, apart, judged
 from .recorded import RecordedBackend, confirm_rounds, exhaustive_s
 from .recording import HALVES, Recording, load
@@ -80,6 +81,13 @@ def budgets(sweeps: Sequence[Sweep], folder: Path, *, samplers: Sequence[str] | 
         for sampler in _chosen(samplers):
             if sampler is not Sampler.GRID:
                 print(f"{sampler.value:<10}", *(f"{_at_budget(recording, sampler, share):>26}" for share in SHARES))
+    return 0
+
+
+def bounds(sweeps: Sequence[Sweep], folder: Path) -> int:
+    """Print a line for each recording: what noise alone costs."""
+    for sweep in sweeps:
+        print(bound(load(folder / f"{sweep.name}.npz"), ORDERS), flush=True)
     return 0
 
 
