@@ -1,7 +1,7 @@
 """Record a sweep: every listed config of every cell, in interleaved rounds, on this machine or on hosts made on it.
 
-In:  the lists in ``configs/``. Out: files in ``recordings/``. Each sample is asked for on its own, so that what it
-costs is known: the wall time from asking to the answer, with writing and checking the buffers.
+In:  the lists in ``configs/``. Out: files in a machine's folder of ``recordings/``. Each sample is asked for on its
+own, so that what it costs is known: the wall time from asking to the answer, with writing and checking the buffers.
 
 Rounds are outermost: each visits all cells of the sweep in an order of its own, and all configs of a cell one after the
 other, in another order each time. Two halves of rounds are taken: round r belongs to half r mod 2, so that slow phases
@@ -37,7 +37,7 @@ from autotune.topology.document import to_json
 from autotune.topology.pairs import pinning_order
 from autotune.types import SampleKind
 
-from .recording import HALVES, RECORDINGS, Recording, load, save
+from .recording import HALVES, Recording, load, save
 from .sweeps import Sweep, read_list
 
 _WITHIN_S = 900.0
@@ -45,23 +45,23 @@ _PROGRAM = (sys.executable, str(Path(__file__).parents[1]), "search")
 """This command, for the processes on other hosts."""
 
 
-def record(sweep: Sweep, *, within_s: float) -> Path:
+def record(sweep: Sweep, folder: Path, *, within_s: float) -> Path:
     """Measure a sweep and write its file; what is there by the time is kept, and the next call goes on with it.
 
     Returns:
         The file of the sweep, or that of the part where it is not complete.
     """
     if sweep.n_hosts == 1:
-        return _record(sweep, None, within_s)
+        return _record(sweep, folder, None, within_s)
     enter_private()
     network = Network(n_hosts=sweep.n_hosts, rate_mbit=sweep.rate_mbit, prefix=f"at{os.getpid()}")
     with made(network):
-        command = [*_PROGRAM, "record-rank", sweep.name, "--seconds", str(within_s)]
+        command = [*_PROGRAM, "record-rank", sweep.name, "--machine", folder.name, "--seconds", str(within_s)]
         run_ranks(network, command, within_s=_WITHIN_S, capture=False)
-    return _part(sweep) if _part(sweep).exists() else _path(sweep)
+    return _part(sweep, folder) if _part(sweep, folder).exists() else _path(sweep, folder)
 
 
-def record_rank(sweep: Sweep, *, within_s: float) -> None:
+def record_rank(sweep: Sweep, folder: Path, *, within_s: float) -> None:
     """One host's process: rank 0 records, the others follow it."""
     settings = read()
 
@@ -76,10 +76,10 @@ def record_rank(sweep: Sweep, *, within_s: float) -> None:
     if isinstance(job, Follower):
         return job.follow()
     with job:
-        _record(sweep, job, within_s)
+        _record(sweep, folder, job, within_s)
 
 
-def _record(sweep: Sweep, job: Job | None, within_s: float) -> Path:
+def _record(sweep: Sweep, folder: Path, job: Job | None, within_s: float) -> Path:
     """A config that fails once is not asked for again."""
     began_s = time.monotonic()
     settings = read()
@@ -89,10 +89,11 @@ def _record(sweep: Sweep, job: Job | None, within_s: float) -> Path:
     time_us = {p: np.full((len(configs), n_rounds), np.nan, np.float32) for p, configs in cells.items()}
     cost_s = {p: np.zeros((len(configs), n_rounds), np.float32) for p, configs in cells.items()}
     before_s, first = 0.0, 0
-    if _part(sweep).exists():
-        part = load(_part(sweep))
+    path, part_path = _path(sweep, folder), _part(sweep, folder)
+    if part_path.exists():
+        part = load(part_path)
         if part.cells != cells:
-            raise SystemExit(f"{_part(sweep)} was begun with another list of configs; remove it")
+            raise SystemExit(f"{part_path} was begun with another list of configs; remove it")
         first, before_s = part.n_rounds, float(part.facts["seconds"])
         for problem in cells:
             time_us[problem][:, :first], cost_s[problem][:, :first] = part.time_us[problem], part.cost_s[problem]
@@ -152,16 +153,16 @@ def _record(sweep: Sweep, job: Job | None, within_s: float) -> Path:
             time_us={problem: times[:, :done] for problem, times in time_us.items()},
             cost_s={problem: costs[:, :done] for problem, costs in cost_s.items()},
         ),
-        _path(sweep) if complete else _part(sweep),
+        path if complete else part_path,
     )
     if complete:
-        _part(sweep).unlink(missing_ok=True)
-    return _path(sweep) if complete else _part(sweep)
+        part_path.unlink(missing_ok=True)
+    return path if complete else part_path
 
 
-def _part(sweep: Sweep) -> Path:
-    return RECORDINGS / f"{sweep.name}.part.npz"
+def _part(sweep: Sweep, folder: Path) -> Path:
+    return folder / f"{sweep.name}.part.npz"
 
 
-def _path(sweep: Sweep) -> Path:
-    return RECORDINGS / f"{sweep.name}.npz"
+def _path(sweep: Sweep, folder: Path) -> Path:
+    return folder / f"{sweep.name}.npz"

@@ -19,6 +19,9 @@ from autotune.units import format_bytes, parse_bytes
 from .sweeps import Cells, config_of, problem_of
 
 RECORDINGS = Path(__file__).parent / "recordings"
+"""A folder for each machine."""
+MACHINE = "xeon"
+"""The one that is replayed if no other is named."""
 HALVES = 2
 """Round r of a recording belongs to half r mod 2."""
 Samples = npt.NDArray[np.float32]

@@ -25,6 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from autotune.db import NewSession, open_store
 from autotune.distil import verdicts
@@ -34,9 +35,10 @@ from autotune.tune import Knowledge, Sampler, pricing_of, proposer_for, tune
 from autotune.types import Config, Problem
 from autotune.units import format_bytes
 
+from .bound import bound
 from .judging import Judged, apart, judged
 from .recorded import RecordedBackend, confirm_rounds, exhaustive_s
-from .recording import HALVES, RECORDINGS, Recording, load
+from .recording import HALVES, Recording, load
 from .sweeps import STAGING_BYTES, Sweep, default_among
 
 FINGERPRINT = "0" * 16
@@ -48,10 +50,12 @@ ORDERS = 3
 _HEADS = ("search", "cells", "mean", "cell", "run", "time", "agree", "slower", "own s")
 
 
-def replay(sweeps: Sequence[Sweep], *, samplers: Sequence[str] | None, effort: str, show_cells: bool) -> int:
+def replay(
+    sweeps: Sequence[Sweep], folder: Path, *, samplers: Sequence[str] | None, effort: str, show_cells: bool
+) -> int:
     """Print a table for each recording: every search as it ends by itself."""
     for sweep in sweeps:
-        recording = load(RECORDINGS / f"{sweep.name}.npz")
+        recording = load(folder / f"{sweep.name}.npz")
         _print_head(recording)
         print("{:<10} {:<13} {:>7} {:>6} {:>13} {:>6} {:>10} {:>9} {:>6}".format(*_HEADS))
         for sampler in _chosen(samplers):
@@ -68,15 +72,22 @@ def replay(sweeps: Sequence[Sweep], *, samplers: Sequence[str] | None, effort: s
     return 0
 
 
-def budgets(sweeps: Sequence[Sweep], *, samplers: Sequence[str] | None) -> int:
+def budgets(sweeps: Sequence[Sweep], folder: Path, *, samplers: Sequence[str] | None) -> int:
     """Print a table for each recording: mean and worst regret of every search for the same recorded seconds."""
     for sweep in sweeps:
-        recording = load(RECORDINGS / f"{sweep.name}.npz")
+        recording = load(folder / f"{sweep.name}.npz")
         _print_head(recording)
         print(f"{'search':<10}", *(f"{f'{share:.0%} of the time':>26}" for share in SHARES))
         for sampler in _chosen(samplers):
             if sampler is not Sampler.GRID:
                 print(f"{sampler.value:<10}", *(f"{_at_budget(recording, sampler, share):>26}" for share in SHARES))
+    return 0
+
+
+def bounds(sweeps: Sequence[Sweep], folder: Path) -> int:
+    """Print a line for each recording: what noise alone costs."""
+    for sweep in sweeps:
+        print(bound(load(folder / f"{sweep.name}.npz"), ORDERS), flush=True)
     return 0
 
 

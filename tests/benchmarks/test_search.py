@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from search import record
+from search.bound import bound
 from search.judging import judged
 from search.recorded import RACE_ROUNDS, RecordedBackend, confirm_rounds, exhaustive_s
-from search.recording import HALVES, RECORDINGS, Recording, load
+from search.recording import HALVES, MACHINE, RECORDINGS, Recording, load
 from search.sweeps import SWEEPS, Sweep, default_among, default_of, read_list
 
 from autotune.measure import ALPHA, Standing, Timing, sequential_ratio, standing
@@ -21,6 +22,8 @@ from autotune.types import Config, Phase, Problem, Sample, SampleKind
 BEST = default_of(next(iter(read_list(SWEEPS[0]))))
 OTHER, LUCKY = (Config(algorithm=name, segment_bytes=64 << 10) for name in ("ring", "tree"))
 NAMES = [sweep.name for sweep in SWEEPS]
+PATHS = sorted(RECORDINGS.glob("*/*.npz"))
+IDS = [f"{path.parent.name}-{path.stem}" for path in PATHS]
 
 
 def recording(columns: int = 48) -> Recording:
@@ -51,13 +54,18 @@ def cell(given: Recording) -> Problem:
     return next(iter(given.cells))
 
 
-def test_every_recording_is_of_the_listed_configs_and_whole() -> None:
-    for sweep in SWEEPS:
-        found = load(RECORDINGS / f"{sweep.name}.npz")
-        assert found.cells == read_list(sweep)
-        assert found.n_rounds == HALVES * sweep.rounds
-        assert confirm_rounds(found) >= 15
-        assert found.n_hosts == sweep.n_hosts
+@pytest.mark.parametrize("path", PATHS, ids=IDS)
+def test_every_recording_is_of_the_listed_configs_and_whole(path: Path) -> None:
+    found, sweep = load(path), SWEEPS[NAMES.index(path.stem)]
+    assert found.cells == read_list(sweep)
+    assert found.n_rounds == HALVES * sweep.rounds
+    assert confirm_rounds(found) >= 15
+    assert found.n_hosts == sweep.n_hosts
+
+
+def test_every_sweep_was_recorded() -> None:
+    recorded = {path.parent.name: {p.stem for p in path.parent.glob("*.npz")} for path in PATHS}
+    assert recorded == {"epyc": set(NAMES), MACHINE: set(NAMES) - {"testbed"}}
 
 
 @pytest.mark.parametrize("sweep", SWEEPS, ids=NAMES)
@@ -108,8 +116,19 @@ def test_an_oracle_is_not_credited_with_the_luck_that_chose_it(seen: int) -> Non
     assert (1 + worse.regret) / (1 + found.regret) == pytest.approx(1.1, rel=0.01)
 
 
+def test_a_race_that_is_never_wrong_loses_nothing_where_nothing_varies() -> None:
+    given = recording()
+    problem = cell(given)
+    fast = replace(given, time_us={problem: np.array([[100.0], [70.0], [90.0]], np.float32).repeat(48, axis=1)})
+    assert bound(fast, 2) == "planted: mean 0.00%, worst cell 0.0%"
+    luck = np.random.default_rng(0).uniform(0.3, 3.0, (3, 48)).astype(np.float32)
+    assert not bound(replace(fast, time_us={problem: fast.time_us[problem] * luck}), 2).startswith(
+        "planted: mean 0.00%"
+    )
+
+
 def test_rounds_are_reordered_as_a_whole() -> None:
-    given = load(RECORDINGS / "native_all_reduce.npz")
+    given = load(RECORDINGS / "epyc" / "native_all_reduce.npz")
     other = given.reordered(1)
     assert given.reordered(0) is given
     for problem, times in given.time_us.items():
@@ -126,15 +145,15 @@ def samples(times_us: np.ndarray) -> list[Sample]:
     ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_config_rarely_beats_itself_in_recorded_noise(name: str) -> None:
+@pytest.mark.parametrize("path", PATHS, ids=IDS)
+def test_a_config_rarely_beats_itself_in_recorded_noise(path: Path) -> None:
     """A config's neighbouring rounds as if two configs had run in them, looked at after 9 and after 15 pairs.
 
     The bound is three standard errors above the stated rate.
     """
     luck = random.Random(0)
     false = runs = 0
-    for times in load(RECORDINGS / f"{name}.npz").time_us.values():
+    for times in load(path).time_us.values():
         for own in times[~np.isnan(times).any(axis=1)]:
             pairs = own.reshape(-1, 2)
             flipped = np.array([luck.random() < 0.5 for _ in pairs])
@@ -151,12 +170,11 @@ def test_a_config_rarely_beats_itself_in_recorded_noise(name: str) -> None:
 
 def test_a_recording_goes_on_where_its_time_was_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = replace(SWEEPS[0], ranks=(2,), sizes=(1024,), rounds=1)
-    monkeypatch.setattr(record, "RECORDINGS", tmp_path)
     monkeypatch.setattr(record, "read_list", lambda sweep: sweep.cells())
-    part = record.record(small, within_s=0.0)
+    part = record.record(small, tmp_path, within_s=0.0)
     assert load(part).n_rounds == 1
     begun = load(part).time_us[next(iter(small.cells()))]
-    whole = record.record(small, within_s=60.0)
+    whole = record.record(small, tmp_path, within_s=60.0)
     assert [path.name for path in tmp_path.iterdir()] == [whole.name] != [part.name]
     found = load(whole)
     times = found.time_us[next(iter(found.cells))]
