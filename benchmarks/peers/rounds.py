@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from autotune.backends.mpi_ranks import RankSet, RanksFailed
-from autotune.backends.mpi_sampling import Outcome, Sampler
+from autotune.backends.mpi_sampling import NoTimes, Outcome, Plan, Sampler
 from autotune.errors import UsageError
 from autotune.measure import MIN_ROUNDS, Timing
 from autotune.types import Memory, Phase, Sample
@@ -40,6 +40,7 @@ class Contender:
         settings: in words, for the record.
         start: starts its ranks; again after they failed.
         configs: what it runs with, where it has a choice.
+        plans: how its samples of a cell are taken, where another one's time says so.
         expected_version: what it has to be, to go on where an earlier piece ended; empty for anything.
         faults: what went wrong, for the report.
     """
@@ -50,6 +51,7 @@ class Contender:
     settings: str
     start: Callable[[], RankSet]
     configs: dict[Cell, str] = field(default_factory=dict)
+    plans: dict[Cell, Plan] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     version: str = ""
     expected_version: str = ""
@@ -60,22 +62,43 @@ class Contender:
     def sample(self, cell: Cell, batch: int, config: str | None = None) -> Outcome | None:
         """One sample; None where there is none, and `faults` says why."""
         try:
-            if self._sampler is None:
-                if self._starts == MOST_STARTS:
-                    return None
-                self._starts += 1
-                self._sampler = Sampler(self.start())
-                self.version = self._sampler.ranks.version
-                if self.expected_version not in ("", self.version):
-                    raise UsageError(
-                        f"{self.name} is {self.version!r} now and was {self.expected_version!r} in the file",
-                        remedy="begin another file",
-                    )
-            return self._sampler.sample(cell, config or self.configs.get(cell, "-"), batch=batch)
+            sampler = self._running()
+            if sampler is None:
+                return None
+            words = config or self.configs.get(cell, "-")
+            if cell in self.plans:
+                sampler.prepare(cell, words, self.plans[cell])
+            return sampler.sample(cell, words, batch=batch)
         except RanksFailed as failure:
-            self._sampler = None
-            self.faults.append(f"{cell}: {failure.message}")
-            return None
+            return self._failed(cell, failure)
+
+    def plan(self, cell: Cell) -> Plan | None:
+        """How samples of a cell are taken by this one's own time; None where it has none, and `faults` may say why."""
+        try:
+            sampler = self._running()
+            plan = None if sampler is None else sampler.prepare(cell, self.configs.get(cell, "-"))
+            return None if isinstance(plan, NoTimes) else plan
+        except RanksFailed as failure:
+            return self._failed(cell, failure)
+
+    def _failed(self, cell: Cell, failure: RanksFailed) -> None:
+        self._sampler = None
+        self.faults.append(f"{cell}: {failure.message}")
+
+    def _running(self) -> Sampler | None:
+        """Its ranks, started where they do not run; None where that was tried often enough."""
+        if self._sampler is None:
+            if self._starts == MOST_STARTS:
+                return None
+            self._starts += 1
+            self._sampler = Sampler(self.start())
+            self.version = self._sampler.ranks.version
+            if self.expected_version not in ("", self.version):
+                raise UsageError(
+                    f"{self.name} is {self.version!r} now and was {self.expected_version!r} in the file",
+                    remedy="begin another file",
+                )
+        return self._sampler
 
     def close(self) -> None:
         """End its ranks."""

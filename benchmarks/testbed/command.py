@@ -35,6 +35,7 @@ from autotune.types import Collective, Config
 from autotune.units import format_bytes, parse_sizes
 
 from . import kept, table
+from .alike import agree
 from .contenders import contenders
 from .grid import COLLECTIVES, PLACEMENTS, QUICK_SIZES, RATES_MBIT, SIZES, Scene
 
@@ -108,6 +109,7 @@ def _measure(
             if time.monotonic() + options.race * len(unchosen) > until:  # the next piece has time for whole races
                 break
             for record in some:
+                agree(record, field)
                 _choose(scene, record, field[0], configs.get(record.cell, {}).get(table.OURS), options.race)
                 for ring in (contender for contender in field if contender.name == table.RING):
                     ring.configs[record.cell] = ours.config_words(REFERENCE)
