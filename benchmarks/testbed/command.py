@@ -35,6 +35,7 @@ from autotune.types import Collective, Config
 from autotune.units import format_bytes, parse_sizes
 
 from . import kept, table
+from .alike import agree
 from .contenders import contenders
 from .grid import COLLECTIVES, PLACEMENTS, QUICK_SIZES, RATES_MBIT, SIZES, Scene
 
@@ -108,6 +109,7 @@ def _measure(
             if time.monotonic() + options.race * len(unchosen) > until:  # the next piece has time for whole races
                 break
             for record in some:
+                agree(record, field)
                 _choose(scene, record, field[0], configs.get(record.cell, {}).get(table.OURS), options.race)
                 for ring in (contender for contender in field if contender.name == table.RING):
                     ring.configs[record.cell] = ours.config_words(REFERENCE)
@@ -132,13 +134,15 @@ def _choose(scene: Scene, record: CellRecord, own: Contender, chosen: str | None
     """Our config of a cell: that of its earlier rounds, or the best of a race before and apart from those compared."""
     if chosen is None:
         pauses = scene.rate_mbit > 0 and record.cell.message_bytes >= PAUSES_FROM_BYTES
-        config, n_rounds = _race(own, record.cell, scene.candidates(record.cell), seconds, pauses)
+        config, n_rounds = _race(own, record, scene.candidates(record.cell), seconds, pauses)
         chosen = ours.config_words(config)
         _say(f"{scene.name_of(record.cell)}: {config}, leader of a race of {n_rounds} rounds")
     own.configs[record.cell] = chosen
 
 
-def _race(own: Contender, cell: Cell, candidates: Sequence[Config], seconds: float, pauses: bool) -> tuple[Config, int]:
+def _race(
+    own: Contender, record: CellRecord, candidates: Sequence[Config], seconds: float, pauses: bool
+) -> tuple[Config, int]:
     """The best of all in quick succession, with the effort `thorough` of a plan.
 
     Args:
@@ -153,7 +157,7 @@ def _race(own: Contender, cell: Cell, candidates: Sequence[Config], seconds: flo
 
     def sample(config: Config, batch: int) -> Outcome | None:
         time.sleep(pause_s)
-        outcome = own.sample(cell, batch, ours.config_words(config), own.plan(cell, ours.config_words(candidates[0])))
+        outcome = own.sample(record.cell, batch, ours.config_words(config), record.like)
         if isinstance(outcome, Timing):
             times_us.setdefault(config, []).append(outcome.time_us)
         return outcome

@@ -13,12 +13,14 @@ from peers.judgement import Verdict
 from peers.ours import config_of, config_words
 from peers.rounds import CellRecord, Contender
 from testbed import kept, table
+from testbed.alike import OPPONENT, agree, plan_like
 from testbed.command import main
 from testbed.grid import COLLECTIVES, LARGE_BYTES, PLACEMENTS, RATES_MBIT, SIZES, Scene
 from testbed.pauses import PausingRanks, started
 from testbed.table import OURS, RING, State, judged
 
 from autotune.backends.mpi_ranks import Launch, RankSet
+from autotune.backends.mpi_sampling import plan_of
 from autotune.errors import UsageError
 from autotune.types import Collective, Config, Memory, Phase, Sample, SampleKind
 
@@ -120,6 +122,25 @@ def test_files_that_cannot_be_read_back(tmp_path: Path, fault: str | None) -> No
     path.write_text(fault)
     with pytest.raises(UsageError, match=r"cut\.csv, line \d"):
         kept.read_back(path)
+
+
+def test_samples_that_go_on_are_taken_as_the_earlier_ones() -> None:
+    cell = cell_of(FOUR, C.ALL_REDUCE, 8)
+    alone, batched = (samples([time_us] * 3) for time_us in (18.0, 22.0))
+    batched = [replace(sample, batch_calls=11) for sample in batched]
+    assert plan_like(cell, alone).calls == 1
+    assert plan_like(cell, alone).repeats > 1
+    assert (plan_like(cell, batched).calls, plan_like(cell, batched).repeats) == (11, 1)
+
+
+def test_all_samples_of_a_cell_are_taken_as_the_opponents() -> None:
+    cell = cell_of(FOUR, C.ALL_REDUCE, 8)
+    field = [Contender(name=n, role="peer", memory=Memory.PRIVATE, settings="", start=never) for n in (OURS, OPPONENT)]
+    found = CellRecord(cell=cell, samples={OPPONENT: samples([47.0])})
+    agree(found, field)
+    assert found.like == plan_of(47.0, cell)
+    assert plan_of(47.0, cell).calls == 1
+    assert found.agree(field) is found.like
 
 
 def test_a_small_cell_has_to_be_far_ahead() -> None:
