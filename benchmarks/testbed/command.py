@@ -143,7 +143,7 @@ def _choose(scene: Scene, record: CellRecord, own: Contender, chosen: str | None
 def _race(
     own: Contender, record: CellRecord, candidates: Sequence[Config], seconds: float, pauses: bool
 ) -> tuple[Config, int]:
-    """The best of all in quick succession, with the effort `thorough` of a plan; samples as in the rounds to come.
+    """The best of all in quick succession, with the effort `thorough` of a plan.
 
     Args:
         pauses: for long messages at a shaped rate: half of the time goes to the best few, after a pause, as in the

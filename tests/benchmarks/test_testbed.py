@@ -136,10 +136,11 @@ def test_samples_that_go_on_are_taken_as_the_earlier_ones() -> None:
 def test_all_samples_of_a_cell_are_taken_as_the_opponents() -> None:
     cell = cell_of(FOUR, C.ALL_REDUCE, 8)
     field = [Contender(name=n, role="peer", memory=Memory.PRIVATE, settings="", start=never) for n in (OURS, OPPONENT)]
-    judged_cell = CellRecord(cell=cell, samples={OPPONENT: samples([47.0])})
-    agree(judged_cell, field)
-    assert judged_cell.agree(field) == plan_of(47.0, cell)
+    found = CellRecord(cell=cell, samples={OPPONENT: samples([47.0])})
+    agree(found, field)
+    assert found.like == plan_of(47.0, cell)
     assert plan_of(47.0, cell).calls == 1
+    assert found.agree(field) is found.like
 
 
 def test_a_small_cell_has_to_be_far_ahead() -> None:
