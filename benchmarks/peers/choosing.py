@@ -166,6 +166,8 @@ def choose_for(
         }
         run_side_by_side(list(races.values()), until=time.monotonic() + seconds / len(made))
         for cell, race in races.items():
+            if not any(race.samples.values()):
+                continue  # its ranks failed with every config, and `faults` says how
             config = race.leader()
             contender.configs[cell] = prototypes.words(config)
             choices.configs[cell, contender.name] = str(config)

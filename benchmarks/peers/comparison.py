@@ -204,7 +204,7 @@ def _one_count(
         for record in records:
             for contender in throwaway:
                 if record.cell not in contender.configs:
-                    record.out[contender.name] = "the prototype has no such collective"
+                    record.out[contender.name] = "the prototype has no such collective, or failed"
         _bound(bounds, records, floors.cache_bytes(machine.topology))
         try:
             run(

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from peers.cells import Cell
-from peers.choosing import run_side_by_side, winner
+from peers.choosing import Choices, choose_for, run_side_by_side, winner
 from peers.earlier import read
 from peers.ours import Race, config_of, config_words
 from peers.output import COLUMNS, SampleFile
+from peers.prototypes import Prototype
 from peers.rounds import CellRecord, Contender, run, run_round
 
 from autotune.backends.mpi_ranks import RankSet
@@ -163,3 +164,19 @@ def test_races_run_side_by_side() -> None:
 
     run_side_by_side([race("a"), race("b")], until=math.inf)
     assert order[:8] == ["a0", "a0", "b0", "b0", "a1", "a1", "b1", "b1"]
+
+
+class Failing(Timed):
+    """Its ranks fail with every config."""
+
+    def sample(self, cell: Cell, batch: int, config: str | None = None, like: Plan | None = None) -> None:
+        self.faults.append(str(cell))
+
+
+def test_a_prototype_that_fails_in_a_cell_has_no_config_there() -> None:
+    failing = Failing(name="p", role="prototype", memory=Memory.PRIVATE, settings="1", start=contender("p", "p").start)
+    prototype, choices = Prototype(name="fused", program=Path("none")), Choices()
+    choose_for([prototype], [failing], [CELL], seconds=0.0, choices=choices)
+    assert failing.faults
+    assert not failing.configs
+    assert not choices.configs
