@@ -40,7 +40,10 @@ void run_rank(int fd, int rank, GroupOptions options, const RankMain& main, cons
 
 std::string hosts_named(const PerHost& per_host) {
   std::string name;
-  for (int ranks : per_host) name += (name.empty() ? "" : ",") + std::to_string(ranks);
+  for (int ranks : per_host) {
+    if (!name.empty()) name += ',';
+    name += std::to_string(ranks);  // apart: GCC 12 warns of its own operator+ (bug 105651)
+  }
   return name;
 }
 
