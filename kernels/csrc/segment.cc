@@ -187,6 +187,14 @@ void Segment::map_heaps() {
   heaps_ = static_cast<char*>(heaps);
 }
 
+void Segment::forget(int rank, std::size_t offset, std::size_t bytes) {
+  const std::size_t at = heaps_at_ + static_cast<std::size_t>(rank) * (heap_bytes_ + kHeapSkew) + offset;
+  // Not madvise(MADV_REMOVE), which does the same where it is heeded: emulators take it for a hint.
+  constexpr int kHole = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  if (bytes && fallocate(fd_, kHole, static_cast<off_t>(at), static_cast<off_t>(bytes)) != 0)
+    fail("symmetric memory cannot be given back", "use Linux 3.5 or newer");
+}
+
 Segment::~Segment() {
   if (heaps_) munmap(heaps_, (heap_bytes_ + kHeapSkew) * static_cast<std::size_t>(n_ranks()));
   if (mirror_) munmap(mirror_, mapped_bytes_);

@@ -145,6 +145,8 @@ class Segment {
   char* heap(int rank) const { return heaps_ + static_cast<std::size_t>(rank) * (heap_bytes_ + kHeapSkew); }
   // Maps the heaps of all ranks, once. Throws Failure where the address space does not hold them.
   void map_heaps();
+  // Gives the pages of a part of a rank's heap back to the system; they read as zeros then. Throws Failure.
+  void forget(int rank, std::size_t offset, std::size_t bytes);
   // In the mirror if one of the two is on another host.
   Channel& channel(int from, int to) const {
     char* const base = base_of(from) == base_ ? base_of(to) : base_of(from);

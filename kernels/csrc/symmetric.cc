@@ -1,9 +1,4 @@
 // Symmetric memory of one rank: where buffers lie in it, and giving pages back. See group.h.
-#include <sys/mman.h>
-
-#include <cerrno>
-#include <cstring>
-
 #include "group.h"
 
 using namespace std::string_literals;
@@ -16,11 +11,10 @@ char* Group::heap() {
 }
 
 void Group::forget(std::size_t offset, std::size_t bytes) {
-  char* const start = heap();
+  segment_.map_heaps();
   if (offset > heap_bytes() || bytes > heap_bytes() - offset)
     throw BadArgument("symmetric memory ends at " + std::to_string(heap_bytes()) + " bytes", "free what was allocated");
-  if (madvise(start + offset, bytes, MADV_REMOVE) != 0)
-    throw Failure(std::string("symmetric memory cannot be given back: ") + std::strerror(errno), "use Linux 2.6.16 or newer");
+  segment_.forget(rank_, offset, bytes);
 }
 
 std::optional<std::size_t> Group::place_of(const void* data, std::size_t bytes) const {
