@@ -177,4 +177,5 @@ def _sampler(
     contender: Contender, cell: Cell, like: Config, words: Callable[[Config], str] = ours.config_words
 ) -> Callable[[Config, int], Outcome | None]:
     """Samples of any config, all taken as those of `like` are."""
-    return lambda config, batch: contender.sample(cell, batch, words(config), contender.plan(cell, words(like)))
+    default = words(like)
+    return lambda config, batch: contender.sample(cell, batch, words(config), contender.plan(cell, default))

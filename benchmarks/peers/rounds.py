@@ -11,14 +11,14 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from autotune.backends.mpi_ranks import RankSet, RanksFailed
 from autotune.backends.mpi_sampling import NoTimes, Outcome, Plan, Sampler, plan_of
 from autotune.errors import UsageError
 from autotune.measure import MIN_ROUNDS, Timing
-from autotune.measure.timing import BATCH_US, SINGLE_CALL_US
+from autotune.measure.timing import SINGLE_CALL_US
 from autotune.types import Memory, Phase, Sample
 
 from .cells import Cell
@@ -138,23 +138,29 @@ class CellRecord:
             if len(samples) >= after and min(s.time_us for s in samples) > HOPELESS * min(medians.values()):
                 self.hopeless.add(name)
 
-    def agree(self, contenders: Sequence[Contender]) -> Plan | None:
+    def agree(self, contenders: Sequence[Contender], opponent: str | None = None) -> Plan | None:
         """One plan for all: a batch of calls and calls that are timed one by one do not compare.
 
-        It is that of the fastest of ours and the peers, unless an earlier piece's samples were of the other kind; None
-        where nobody runs.
+        It is the opponent's, or that of the fastest of ours and the peers, and goes on as their earlier samples were
+        taken; None where none of them runs.
         """
         if self.like is None:
-            plans = [contender.plan(self.cell) for contender in contenders if contender.role in ("ours", "peer")]
-            known = (plan for plan in plans if plan is not None)
-            self.like = max(known, key=lambda plan: (plan.calls, plan.repeats), default=None)
-            before = max((s.batch_calls for samples in self.samples.values() for s in samples), default=None)
-            if self.like is not None and before is not None and (before == 1) != (self.like.calls == 1):
-                self.like = plan_of(SINGLE_CALL_US if before == 1 else BATCH_US / before, self.cell)
+            asked = [c for c in contenders if (c.name == opponent if opponent else c.role in ("ours", "peer"))]
+            earlier = [plan_like(self.cell, self.samples[c.name]) for c in asked if c.name in self.samples]
+            plans = earlier or [plan for contender in asked if (plan := contender.plan(self.cell)) is not None]
+            self.like = max(plans, key=lambda plan: (plan.calls, plan.repeats), default=None)
         return self.like
 
     def _samples_of(self, contenders: Sequence[Contender], role: str) -> dict[str, list[Sample]]:
         return {c.name: self.samples[c.name] for c in contenders if c.role == role and c.name in self.samples}
+
+
+def plan_like(cell: Cell, earlier: Sequence[Sample]) -> Plan:
+    """How samples are taken that go on with these."""
+    calls, time_us = earlier[0].batch_calls, statistics.median(sample.time_us for sample in earlier)
+    if calls == 1:
+        return plan_of(max(time_us, SINGLE_CALL_US), cell)
+    return replace(plan_of(min(time_us, SINGLE_CALL_US / 2), cell), calls=calls)
 
 
 Keep = Callable[[Cell, Contender, Sample, float | None], None]

@@ -6,7 +6,6 @@ command     the command line, and the run
 grid        scenes, cells and their names, our candidates
 contenders  how each library's ranks are started in the hosts
 doors       the driver's socket, seen from every host
-alike       one way to take samples, for everybody
 pauses      why ranks pause between timings where interfaces are shaped
 our_rank    one rank of ours
 kept        the samples of a folder

@@ -11,10 +11,9 @@ from hosts.network import Network
 from peers.cells import Cell
 from peers.judgement import Verdict
 from peers.ours import config_of, config_words
-from peers.rounds import CellRecord, Contender
+from peers.rounds import CellRecord, Contender, plan_like
 from testbed import kept, table
-from testbed.alike import OPPONENT, agree, plan_like
-from testbed.command import main
+from testbed.command import OPPONENT, main
 from testbed.grid import COLLECTIVES, LARGE_BYTES, PLACEMENTS, RATES_MBIT, SIZES, Scene
 from testbed.pauses import PausingRanks, started
 from testbed.table import OURS, RING, State, judged
@@ -137,8 +136,7 @@ def test_all_samples_of_a_cell_are_taken_as_the_opponents() -> None:
     cell = cell_of(FOUR, C.ALL_REDUCE, 8)
     field = [Contender(name=n, role="peer", memory=Memory.PRIVATE, settings="", start=never) for n in (OURS, OPPONENT)]
     found = CellRecord(cell=cell, samples={OPPONENT: samples([47.0])})
-    agree(found, field)
-    assert found.like == plan_of(47.0, cell)
+    assert found.agree(field, OPPONENT) == plan_of(47.0, cell)
     assert plan_of(47.0, cell).calls == 1
     assert found.agree(field) is found.like
 
