@@ -110,7 +110,7 @@ const char* Transcoder::send(const Call& call, const Instruction& op, const Bloc
 }
 
 void Transcoder::put(bool stream, char* to, const char* from, std::size_t bytes) const {
-  if (stream) arithmetic_.stream_copy(to, from, bytes);
+  if (stream) arithmetic_.stream_copy(to, from, bytes, nullptr);
   else std::memcpy(to, from, bytes);
 }
 

@@ -1,7 +1,7 @@
 // The interpreter: one level of one slice, its operands, its message; see group.h for the protocol.
 //
-// In: a wave. Out: results in memory and in the outbox, the message announced. encoded.cc executes for codecs, single_copy.cc
-// where operands lie in other processes.
+// In: a wave. Out: the instructions' operands, the message announced. Where results go is in results.cc, and in encoded.cc for
+// codecs; single_copy.cc fetches operands that lie in other processes.
 #include <algorithm>
 #include <cstring>
 
@@ -10,10 +10,8 @@
 namespace autotune {
 namespace {
 
-constexpr std::size_t kTileBytes = 16 << 10;  // what is combined before it is copied on: fits the first-level cache
 constexpr std::size_t kTakenBackBytes = 2 << 10;
 constexpr std::uint64_t kLinesAhead = 4;
-alignas(64) thread_local char tile_memory[kTileBytes];
 
 }  // namespace
 
@@ -147,7 +145,8 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
     } else if (elements && elsewhere) {
       pull(call, wave, op, memory, elements);
     } else if (elements && op.n_sources) {
-      execute(call, wave, op, sources_.data(), memory, piece, elements);
+      const char* const ahead = wave.stream && memory ? read_soon(call, wave, op, buffers, memory) : nullptr;
+      execute(call, wave, op, sources_.data(), memory, piece, elements, ahead);
     }
     if ((op.destinations & kBeforePost) && --left == 0 && level.posts) post(mine, call, wave, buffers);
   }
@@ -179,48 +178,6 @@ char* Group::messages(int rank, const Wave& wave, bool swapped) const {
   return segment_.outbox(rank, wave.half) + rotation_;
 }
 
-void Group::put(bool stream, char* to, const char* from, std::size_t bytes) const {
-  if (stream) arithmetic_.stream_copy(to, from, bytes);
-  else std::memcpy(to, from, bytes);
-}
-
-void Group::execute(const Call& call, const Wave& wave, const Instruction& op, const void* const* sources, char* memory,
-                    char* outbox, std::size_t elements) {
-  const std::size_t bytes = elements * call.plan.item;
-  const bool stream = wave.stream && (op.destinations & kToOutput);
-  if (op.n_sources == 1) {
-    const char* from = static_cast<const char*>(sources[0]);
-    if (!memory || !outbox) {
-      if (memory && memory != from) put(stream, memory, from, bytes);
-      if (outbox) put(wave.stream_outbox, outbox, from, bytes);
-      return;
-    }
-    for (std::size_t at = 0; at < bytes; at += kTileBytes) {
-      const std::size_t length = std::min(kTileBytes, bytes - at);
-      put(wave.stream_outbox, outbox + at, from + at, length);
-      put(stream, memory + at, from + at, length);
-    }
-    return;
-  }
-  const ReduceFn reduce = arithmetic_.reduce[static_cast<int>(call.dtype)][static_cast<int>(call.op)];
-  const int divisor = op.completes && call.op == Op::Avg ? call.program->n_ranks : 1;
-  if (memory && !outbox && !stream) {
-    reduce(memory, sources, op.n_sources, 0, elements, divisor);
-    return;
-  }
-  // The result goes to a tile of own memory first: plain vector stores into lines that a peer has read are slow,
-  // memcpy into them is not.
-  const std::size_t tile_elements = kTileBytes / call.plan.item;
-  for (std::size_t first = 0; first < elements; first += tile_elements) {
-    const std::size_t length = std::min(tile_elements, elements - first);
-    const std::size_t at = first * call.plan.item, length_bytes = length * call.plan.item;
-    char* const tile = memory && !stream ? memory + at : tile_memory;
-    reduce(tile, sources, op.n_sources, first, length, divisor);
-    if (stream) put(true, memory + at, tile, length_bytes);
-    if (outbox) put(wave.stream_outbox, outbox + at, tile, length_bytes);
-  }
-}
-
 void Group::execute_encoded(const Call& call, const Instruction& op, const EncodedOperands& operands, bool stream) {
   const std::optional<int> damaged = transcoder_.execute(call, op, operands, stream);
   if (damaged)
@@ -228,34 +185,6 @@ void Group::execute_encoded(const Call& call, const Instruction& op, const Encod
                       describe(*damaged, call_),
                   "let nothing else write to the group's memory; if nothing does, this is a bug in autotune: please "
                   "report it with this message");
-}
-
-// The result goes to other ranks' buffers, and to own memory if there is one for it.
-void Group::store_everywhere(const Call& call, const Wave& wave, const Instruction& op, char* memory,
-                             std::size_t elements) {
-  const std::size_t item = call.plan.item;
-  int m = op.n_stores;
-  if (memory) stores_[static_cast<std::size_t>(m++)] = memory;
-  const int divisor = op.completes && call.op == Op::Avg ? call.program->n_ranks : 1;
-  if (op.n_sources > 1 && !wave.stream) {
-    arithmetic_.reduce_to_all[static_cast<int>(call.dtype)][static_cast<int>(call.op)](
-        stores_.data(), m, sources_.data(), op.n_sources, elements, divisor);
-    return;
-  }
-  const ReduceFn reduce = arithmetic_.reduce[static_cast<int>(call.dtype)][static_cast<int>(call.op)];
-  const std::size_t tile_elements = kTileBytes / item;
-  for (std::size_t first = 0; first < elements; first += tile_elements) {
-    const std::size_t length = std::min(tile_elements, elements - first);
-    const char* tile = static_cast<const char*>(sources_[0]) + first * item;
-    if (op.n_sources > 1) {
-      reduce(tile_memory, sources_.data(), op.n_sources, first, length, divisor);
-      tile = tile_memory;
-    }
-    for (int k = 0; k < m; k++) {
-      char* const to = static_cast<char*>(stores_[static_cast<std::size_t>(k)]) + first * item;
-      if (to != tile) put(wave.stream, to, tile, length * item);
-    }
-  }
 }
 
 }  // namespace autotune

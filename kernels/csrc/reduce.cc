@@ -5,7 +5,9 @@
 
 #include <string.h>
 
+#include "combining.h"
 #include "half_sums.h"
+#include "streamed.h"
 
 #ifndef AUTOTUNE_VARIANT
 #define AUTOTUNE_VARIANT baseline
@@ -20,24 +22,6 @@ namespace {
 
 constexpr size_t kTile = 2048;  // elements accumulated at a time when there are more sources than one loop takes
 
-// ---- one element. Integers are combined as unsigned, so that overflow wraps instead of being undefined.
-template <class T>
-struct Wrapping {
-  using type = T;
-};
-template <>
-struct Wrapping<int8_t> {
-  using type = uint8_t;
-};
-template <>
-struct Wrapping<int32_t> {
-  using type = uint32_t;
-};
-template <>
-struct Wrapping<int64_t> {
-  using type = uint64_t;
-};
-
 template <bool first, class A, class B>
 struct Choose {
   using type = A;
@@ -46,17 +30,6 @@ template <class A, class B>
 struct Choose<false, A, B> {
   using type = B;
 };
-
-template <Op op, class T>
-inline T combine(T a, T b) {
-  using U = typename Wrapping<T>::type;
-  if constexpr (op == Op::Sum) return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-  // uint8_t * uint8_t is an int multiplication and cannot overflow; the wider types multiply unsigned.
-  else if constexpr (op == Op::Prod) return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
-  // a != a only for NaN: a NaN operand is the result, the first one if both are.
-  else if constexpr (op == Op::Max) return (a > b || a != a) ? a : b;
-  else return (a < b || a != a) ? a : b;
-}
 
 template <Op op, class T, int K>
 inline void combine_loop(Loose<T>* dst, const Loose<T>* const* src, size_t count, int divisor) {
@@ -180,31 +153,9 @@ void reduce_to_all(void* const* out, int m, const void* const* in, int k, size_t
   }
 }
 
-void stream_copy(void* dst, const void* src, size_t bytes) {
-#if defined(__x86_64__)
-  char* to = static_cast<char*>(dst);
-  const char* from = static_cast<const char*>(src);
-  size_t head = (64 - (reinterpret_cast<uintptr_t>(to) & 63)) & 63;
-  head = head < bytes ? head : bytes;
-  memcpy(to, from, head);
-  size_t at = head;
-#if defined(__AVX512F__)
-  for (; at + 64 <= bytes; at += 64)
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at), _mm512_loadu_si512(from + at));
-#else
-  for (; at + 16 <= bytes; at += 16)
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + at),
-                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
-#endif
-  memcpy(to + at, from + at, bytes - at);
-#else
-  memcpy(dst, src, bytes);
-#endif
-}
-
 }  // namespace
 
-#define AUTOTUNE_ROW(Kind)                                                                                    \
+#define AUTOTUNE_ROW(Kind, T, plain)                                                                          \
   {                                                                                                           \
     Kind::template reduce<Op::Sum>, Kind::template reduce<Op::Prod>, Kind::template reduce<Op::Max>,          \
         Kind::template reduce<Op::Min>, Kind::template reduce<Op::Sum>                                        \
@@ -216,17 +167,25 @@ void stream_copy(void* dst, const void* src, size_t bytes) {
         reduce_to_all<Kind, T, Op::Sum, plain>                                                                \
   }
 
+#define AUTOTUNE_ROW_STREAMED(Kind, T, plain)                                                                 \
+  {                                                                                                           \
+    reduce_streamed<Kind, T, Op::Sum, plain>, reduce_streamed<Kind, T, Op::Prod, plain>,                      \
+        reduce_streamed<Kind, T, Op::Max, plain>, reduce_streamed<Kind, T, Op::Min, plain>,                   \
+        reduce_streamed<Kind, T, Op::Sum, plain>                                                              \
+  }
+#define AUTOTUNE_ROWS(ROW)                                                                                    \
+  {                                                                                                           \
+    ROW(Plain<float>, float, true), ROW(Plain<double>, double, true), ROW(Widened<Float16>, uint16_t, false), \
+        ROW(Widened<BFloat16>, uint16_t, false), ROW(Plain<int8_t>, int8_t, true),                            \
+        ROW(Plain<uint8_t>, uint8_t, true), ROW(Plain<int32_t>, int32_t, true),                               \
+        ROW(Plain<int64_t>, int64_t, true)                                                                    \
+  }
+
 // The order of the rows is that of DType, the order inside a row that of Op.
 extern const Arithmetic AUTOTUNE_TABLE(AUTOTUNE_VARIANT);
 const Arithmetic AUTOTUNE_TABLE(AUTOTUNE_VARIANT) = {
     AUTOTUNE_NAME(AUTOTUNE_VARIANT),
-    {AUTOTUNE_ROW(Plain<float>), AUTOTUNE_ROW(Plain<double>), AUTOTUNE_ROW(Widened<Float16>),
-     AUTOTUNE_ROW(Widened<BFloat16>), AUTOTUNE_ROW(Plain<int8_t>), AUTOTUNE_ROW(Plain<uint8_t>),
-     AUTOTUNE_ROW(Plain<int32_t>), AUTOTUNE_ROW(Plain<int64_t>)},
-    {AUTOTUNE_ROW_TO_ALL(Plain<float>, float, true), AUTOTUNE_ROW_TO_ALL(Plain<double>, double, true),
-     AUTOTUNE_ROW_TO_ALL(Widened<Float16>, uint16_t, false), AUTOTUNE_ROW_TO_ALL(Widened<BFloat16>, uint16_t, false),
-     AUTOTUNE_ROW_TO_ALL(Plain<int8_t>, int8_t, true), AUTOTUNE_ROW_TO_ALL(Plain<uint8_t>, uint8_t, true),
-     AUTOTUNE_ROW_TO_ALL(Plain<int32_t>, int32_t, true), AUTOTUNE_ROW_TO_ALL(Plain<int64_t>, int64_t, true)},
+    AUTOTUNE_ROWS(AUTOTUNE_ROW), AUTOTUNE_ROWS(AUTOTUNE_ROW_TO_ALL), AUTOTUNE_ROWS(AUTOTUNE_ROW_STREAMED),
     stream_copy,
 };
 

@@ -22,12 +22,18 @@ using ReduceFn = void (*)(void* dst, const void* const* src, int k, std::size_t 
 // The same into m places at once, from the first element on; each may be a source (same address).
 using ReduceToAllFn = void (*)(void* const* dst, int m, const void* const* src, int k, std::size_t count, int divisor);
 
+// The same past the caches: into m places of memory, and through the caches into `message` if there is one. Needs store_fence()
+// before others are told. `ahead`: as many bytes that will be read soon, or null; they come to the second-level cache meanwhile.
+using ReduceStreamedFn = void (*)(void* const* dst, int m, void* message, const void* const* src, int k, std::size_t count,
+                                  int divisor, const void* ahead);
+
 struct Arithmetic {
   const char* name;                // "baseline", "avx2", "avx512"
   ReduceFn reduce[kDTypes][kOps];  // Avg holds the same function as Sum
   ReduceToAllFn reduce_to_all[kDTypes][kOps];
+  ReduceStreamedFn reduce_streamed[kDTypes][kOps];
   // memcpy that does not keep the destination in the caches; needs store_fence() before others are told.
-  void (*stream_copy)(void* dst, const void* src, std::size_t bytes);
+  void (*stream_copy)(void* dst, const void* src, std::size_t bytes, const void* ahead);
 };
 
 // What this CPU runs best. AUTOTUNE does not read the environment here; tests name the variant.

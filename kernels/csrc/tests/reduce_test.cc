@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ struct Case {
   std::size_t shift;  // bytes from aligned memory
   int in_place;       // number of the source that is the destination, or the first of them, or -1
   std::size_t first;  // element from which on `reduce` combines
-  int targets;        // of `reduce_to_all`
+  int targets;        // of `reduce_to_all` and `reduce_streamed`
+  bool alike;         // targets begin at the same place of a line
 
   int divisor() const { return op == Op::Avg ? sources : 1; }
 };
@@ -40,7 +42,7 @@ class Memory {
     }
     for (int m = 0; m < c.targets; m++)
       to.push_back(m == 0 && c.in_place >= 0 ? memory_[static_cast<std::size_t>(c.in_place)].get() + c.shift
-                                             : add((c.shift * 3 + static_cast<std::size_t>(m) * 5) % 64));
+                                             : add(c.alike ? c.shift : (c.shift * 3 + static_cast<std::size_t>(m) * 5) % 64));
   }
 
   std::vector<char> target(std::size_t number) const {
@@ -53,12 +55,16 @@ class Memory {
 
  private:
   char* add(std::size_t shift) {
-    memory_.emplace_back(new char[shift + bytes_]);
+    memory_.emplace_back(static_cast<char*>(operator new[](shift + bytes_, kLine)));
     return memory_.back().get() + shift;
   }
 
+  static constexpr std::align_val_t kLine{64};
+  struct Delete {
+    void operator()(char* memory) const { operator delete[](memory, kLine); }
+  };
   std::size_t bytes_;
-  std::vector<std::unique_ptr<char[]>> memory_;
+  std::vector<std::unique_ptr<char, Delete>> memory_;
 };
 
 // By `reduce`, which combines the elements before `first` in a call of their own.
@@ -75,7 +81,7 @@ std::string describe(const Arithmetic& arithmetic, const Case& c) {
   return std::string(arithmetic.name) + ", dtype " + std::to_string(static_cast<int>(c.dtype)) + ", op " +
          std::to_string(static_cast<int>(c.op)) + ", sources " + std::to_string(c.sources) + ", count " +
          std::to_string(c.count) + ", shift " + std::to_string(c.shift) + ", first " + std::to_string(c.first) +
-         ", targets " + std::to_string(c.targets) + ", in place " + std::to_string(c.in_place);
+         ", targets " + std::to_string(c.targets) + (c.alike ? " alike" : "") + ", in place " + std::to_string(c.in_place);
 }
 
 void check_whole_numbers(const Arithmetic& arithmetic, const Case& c, std::uint64_t seed) {
@@ -113,6 +119,19 @@ std::vector<char> with_one_nan(std::vector<char> bytes, DType dtype) {
   return bytes;
 }
 
+// To all but the last target past the caches, to that one as a message.
+void check_streamed(const Arithmetic& arithmetic, const Case& c, const std::vector<std::vector<char>>& sources,
+                    const std::vector<char>& wanted) {
+  const Memory memory(c, sources);
+  const bool sends = c.targets > 1;
+  arithmetic.reduce_streamed[static_cast<int>(c.dtype)][static_cast<int>(c.op)](
+      memory.to.data(), c.targets - sends, sends ? memory.to.back() : nullptr, memory.from.data(), c.sources, c.count,
+      c.divisor(), sends ? memory.from[0] : nullptr);
+  store_fence();
+  for (std::size_t m = 0; m < memory.to.size(); m++)
+    CHECK(with_one_nan(memory.target(m), c.dtype) == wanted, describe(arithmetic, c) + ", streamed, at " + std::to_string(m));
+}
+
 void check_any_bits(const Arithmetic& arithmetic, const Case& c, Random& random) {
   std::vector<std::vector<char>> sources;
   for (int rank = 0; rank < c.sources; rank++) {
@@ -126,6 +145,7 @@ void check_any_bits(const Arithmetic& arithmetic, const Case& c, Random& random)
       memory.to.data(), c.targets, memory.from.data(), c.sources, c.count, c.divisor());
   for (std::size_t m = 0; m < memory.to.size(); m++)
     CHECK(with_one_nan(memory.target(m), c.dtype) == wanted, describe(arithmetic, c) + ", to all, at " + std::to_string(m));
+  check_streamed(arithmetic, c, sources, wanted);
 }
 
 void check_stream_copy(const Arithmetic& arithmetic) {
@@ -134,7 +154,7 @@ void check_stream_copy(const Arithmetic& arithmetic) {
       for (std::size_t to = 0; to < 66; to++) {
         std::vector<char> source(from + bytes + 1), target(to + bytes + 1), wanted(to + bytes + 1);
         for (std::size_t i = 0; i < bytes; i++) wanted[to + i] = source[from + i] = static_cast<char>(i + 1);
-        arithmetic.stream_copy(target.data() + to, source.data() + from, bytes);
+        arithmetic.stream_copy(target.data() + to, source.data() + from, bytes, nullptr);
         store_fence();
         CHECK(target == wanted, std::string(arithmetic.name) + ", " + std::to_string(bytes) + " bytes");
       }
@@ -155,11 +175,12 @@ void test_reduce(std::uint64_t seed) {
       for (int op = 0; op < kOps; op++)
         for (int sources = 2; sources <= 9; sources++)
           for (std::size_t count : {0, 1, 7, 33, 513, 2049}) {
-            Case c{static_cast<DType>(dtype), static_cast<Op>(op), sources, count, 0, -1, 0, 1};
+            Case c{static_cast<DType>(dtype), static_cast<Op>(op), sources, count, 0, -1, 0, 1, false};
             if (between(random, 0, 2) == 0) c.shift = between(random, 0, 63);
             if (between(random, 0, 1) == 0) c.in_place = static_cast<int>(between(random, 0, c.sources - 1u));
             c.first = between(random, 0, count);
             c.targets = static_cast<int>(between(random, 1, 9));
+            c.alike = between(random, 0, 1) == 0;
             if (sources <= 5) check_whole_numbers(*arithmetic, c, seed);
             check_any_bits(*arithmetic, c, random);
           }
