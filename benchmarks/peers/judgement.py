@@ -69,12 +69,14 @@ class Mean:
 
     Args:
         n_decided: cells that are won, held or lost among the n_cells.
+        at_floor: what it would be if ours took as long as the floors; None where a cell has none.
     """
 
     label: str
     ratio: float
     n_cells: int
     n_decided: int
+    at_floor: float | None = None
 
 
 def half_width(ratio: Comparison) -> float:
@@ -150,9 +152,20 @@ def geometric_means(judgements: Iterable[Judgement]) -> list[Mean]:
     return [
         Mean(
             label=label,
-            ratio=math.exp(math.fsum(math.log(judgement.ratio.median) for judgement in group) / len(group)),
+            ratio=_geometric_mean([judgement.ratio.median for judgement in group]),
             n_cells=len(group),
             n_decided=sum(judgement.verdict is not Verdict.UNDECIDED for judgement in group),
+            at_floor=_at_floor(group),
         )
         for label, group in groups.items()
     ]
+
+
+def _at_floor(group: Sequence[Judgement]) -> float | None:
+    known = [(judgement.ratio.median, judgement.floor_share) for judgement in group]
+    ratios = [ratio / share.median for ratio, share in known if share is not None]
+    return _geometric_mean(ratios) if len(ratios) == len(group) else None
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(math.fsum(map(math.log, values)) / len(values))

@@ -150,7 +150,8 @@ def verdicts(judgements: Sequence[Judgement]) -> str:
     """Geometric means and how many cells are won, held, undecided and lost."""
     lines = ["geometric means of best peer / ours"]
     for mean in geometric_means(judgements):
-        lines.append(f"  {mean.ratio:5.2f}  {mean.label} ({mean.n_decided} of {mean.n_cells} cells decided)")
+        bound = "" if mean.at_floor is None else f"; {mean.at_floor:.2f} if ours were at the floors"
+        lines.append(f"  {mean.ratio:5.2f}  {mean.label} ({mean.n_decided} of {mean.n_cells} cells decided){bound}")
     counts = {verdict: sum(j.verdict is verdict for j in judgements) for verdict in Verdict}
     lines.append(", ".join(f"{n} {verdict.value}" for verdict, n in counts.items()) + f" of {len(judgements)} cells")
     return "\n".join(lines)
@@ -180,7 +181,13 @@ def write_summary(
         ],
         "cells": [_cell_fields(judgement, notes) for judgement in judgements],
         "geometric_means": [
-            {"label": mean.label, "ratio": mean.ratio, "n_cells": mean.n_cells, "n_decided": mean.n_decided}
+            {
+                "label": mean.label,
+                "ratio": mean.ratio,
+                "n_cells": mean.n_cells,
+                "n_decided": mean.n_decided,
+                "at_floor": mean.at_floor,
+            }
             for mean in geometric_means(judgements)
         ],
     }

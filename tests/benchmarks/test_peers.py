@@ -87,7 +87,8 @@ def test_undecided_cells_get_rounds_up_to_the_limit() -> None:
 def test_geometric_mean_is_of_one_collective_and_leaves_out_small_symmetric_messages() -> None:
     def made(size: int, ratio: float, memory: Memory) -> object:
         cell = Cell(collective=Collective.ALL_REDUCE, n_ranks=2, size_bytes=size)
-        judgement = judge(cell, memory, samples([1.0] * 9), {"p": samples([ratio] * 9)}, prototypes={}, floors={})
+        bounds = {"f": samples([0.5] * 9)} if memory is Memory.PRIVATE else {}
+        judgement = judge(cell, memory, samples([1.0] * 9), {"p": samples([ratio] * 9)}, prototypes={}, floors=bounds)
         assert judgement is not None
         return judgement
 
@@ -100,6 +101,8 @@ def test_geometric_mean_is_of_one_collective_and_leaves_out_small_symmetric_mess
     private, symmetric = geometric_means(judged)  # type: ignore[arg-type] # made() returns Judgements
     assert private.ratio == pytest.approx(2.0)
     assert (private.n_cells, private.n_decided) == (2, 2)
+    assert private.at_floor == pytest.approx(4.0)
+    assert symmetric.at_floor is None
     assert symmetric.ratio == pytest.approx(9.0)
     assert "from 16 KiB" in symmetric.label
 
@@ -168,9 +171,9 @@ def test_steady_batches_stay_on_one_buffer() -> None:
 @pytest.mark.parametrize(
     ("size", "memory", "ways"),
     [
-        (64 << 10, Memory.PRIVATE, ("private",)),
-        (16 << 20, Memory.PRIVATE, ("private", "dram", "copy")),
-        (256 << 20, Memory.PRIVATE, ("dram", "copy")),
+        (64 << 10, Memory.PRIVATE, ("pieces", "private")),
+        (16 << 20, Memory.PRIVATE, ("pieces", "private", "dram", "copy")),
+        (256 << 20, Memory.PRIVATE, ("pieces", "dram", "copy")),
         (16 << 20, Memory.SYMMETRIC, ("symmetric",)),
         (256 << 20, Memory.SYMMETRIC, ()),
     ],
@@ -180,7 +183,9 @@ def test_between_a_cores_own_cache_and_the_last_one_every_floor_is_measured(
 ) -> None:
     cell = Cell(collective=Collective.ALL_REDUCE, n_ranks=2, size_bytes=size)
     assert floors.ways(cell, memory, 2 << 20, 480 << 20) == ways
-    assert floors.ways(replace(cell, collective=Collective.BROADCAST), memory, 2 << 20, 480 << 20) == ()
+    others = ("pieces",) if memory is Memory.PRIVATE else ()
+    assert floors.ways(replace(cell, collective=Collective.BROADCAST), memory, 2 << 20, 480 << 20) == others
+    assert floors.ways(replace(cell, n_ranks=4), memory, 2 << 20, 480 << 20) == ()
 
 
 def test_every_peer_yields_where_ranks_exceed_cores() -> None:
