@@ -10,7 +10,7 @@ namespace autotune {
 namespace {
 
 constexpr std::size_t kTileBytes = 16 << 10;  // what is combined before it is copied on: fits the first-level cache
-constexpr std::size_t kAheadBytes = 64 << 10;  // more would have left the second-level cache when their turn comes
+constexpr std::size_t kAheadBytes = 64 << 10;  // of a message: more has left the second-level cache when its turn comes
 alignas(64) thread_local char tile_memory[kTileBytes];
 
 }  // namespace
@@ -21,10 +21,12 @@ void Group::put(bool stream, char* to, const char* from, std::size_t bytes, cons
 }
 
 // What this rank reads of its input a wave later: the next slice of the operand that is there, or, where an instruction of an
-// all_reduce has none, of the block that is sent, which is the block that it keeps.
+// all_reduce has none, of the block that is sent, which is the block that it keeps. Nothing where other ranks use the cache
+// meanwhile.
 const char* Group::read_soon(const Call& call, const Wave& wave, const Instruction& op, const Buffers& buffers,
                              const char* memory) const {
   const Plan& plan = call.plan;
+  if (plan.piece_bytes > kAheadBytes || !waiting_.alone()) return nullptr;
   std::size_t later = 1;
   const char* here = nullptr;
   for (int k = 0; k < op.n_sources; k++)
@@ -34,7 +36,7 @@ const char* Group::read_soon(const Call& call, const Wave& wave, const Instructi
     here = buffers.input + (memory - buffers.output);
     later = wave.number / plan.spacing + 1 - wave.slice;
   }
-  return here && plan.piece_bytes <= kAheadBytes && wave.slice + later + 1 < plan.slices ? here + later * plan.slice * plan.item : nullptr;
+  return here && wave.slice + later + 1 < plan.slices ? here + later * plan.slice * plan.item : nullptr;
 }
 
 void Group::execute(const Call& call, const Wave& wave, const Instruction& op, const void* const* sources, char* memory,

@@ -54,6 +54,9 @@ class Waiting {
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
+  // Whether no other rank has this one's core.
+  bool alone() const { return policy_.spins > 0; }
+
   // Watch for the death of a rank from now on. Its pid must be in its line.
   void watch(int rank);
 
