@@ -28,6 +28,8 @@ CODEC_SEGMENTS = (64 << 10, 256 << 10)
 
 _ZERO_COPY = (("exchange", "zero_copy"),)
 _SINGLE_COPY = (("exchange", "single_copy"),)
+_STREAMED = (("stores", "streamed"),)
+_PLAIN_KNOBS = ((), _ZERO_COPY, _SINGLE_COPY)
 _FLOATS = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.BFLOAT16)
 
 
@@ -37,6 +39,7 @@ def native_candidates(
     names: Callable[[Collective, int], tuple[str, ...]],
     zero_copy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
     single_copy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
+    streamed_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
     lossy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
     slices: Callable[[Config], int],
     preferred: Sequence[Config] = (),
@@ -47,13 +50,15 @@ def native_candidates(
     Configs of one algorithm with the same number of slices run the same plan and are one candidate. Its name is the one
     with the largest segment: that one still runs the measured plan for somewhat larger messages, where a smaller
     segment cuts once more. Over symmetric memory the exchange without copies competes as well, and of larger private
-    messages the one with a single copy. Whether messages are stored past the caches is no candidate: the executor
+    messages the one with a single copy. Outputs past the caches compete where the caches of one host hold the ranks'
+    buffers and those of another do not. Whether messages are stored past the caches is no candidate: the executor
     learns that call by call, since it follows from where the host runs the cores at the moment.
 
     Args:
         names: (collective, n_ranks) -> legal algorithms; no two that do the same.
         zero_copy_names: those that need no copies over symmetric memory.
         single_copy_names: those whose ranks can read each other's private buffers, where the host lets them.
+        streamed_names: those whose outputs may be worth writing past the caches, where they are not anyway.
         lossy_names: those that may carry lossy codecs, for problems with an error budget.
         slices: config -> number of slices for this problem.
         preferred: configs (default, reference) that name their plan instead, the first of several; not those whose
@@ -73,6 +78,11 @@ def native_candidates(
             for algorithm in single_copy_names(problem.key.collective, problem.key.n_ranks)
             for s in ZERO_COPY_SEGMENTS
         ]
+    grid += [
+        Config(algorithm=algorithm, segment_bytes=s, knobs=_STREAMED)
+        for algorithm in streamed_names(problem.key.collective, problem.key.n_ranks)
+        for s in sorted(segments)
+    ]
     if problem.key.max_error is not None and problem.key.dtype in _FLOATS and problem.key.op_class is not OpClass.PROD:
         grid += [
             Config(algorithm=algorithm, segment_bytes=s, codec=codec)
@@ -83,11 +93,10 @@ def native_candidates(
     plain = [
         c
         for c in preferred
-        if c.knobs in ((), _ZERO_COPY, _SINGLE_COPY)
-        and c == Config(algorithm=c.algorithm, segment_bytes=c.segment_bytes, knobs=c.knobs)
+        if c.knobs in _PLAIN_KNOBS and c == Config(algorithm=c.algorithm, segment_bytes=c.segment_bytes, knobs=c.knobs)
     ]
     named: dict[tuple[str, str, tuple[tuple[str, KnobValue], ...], int], Config] = {}
     for config in (*grid, *reversed(plain)):  # the last one names the plan
-        if config.algorithm in legal or config.knobs in (_ZERO_COPY, _SINGLE_COPY) or config.codec != "none":
+        if config.algorithm in legal or config.knobs in _PLAIN_KNOBS[1:] or config.codec != "none":
             named[config.algorithm, config.codec, config.knobs, slices(config)] = config
     return tuple(named.values())

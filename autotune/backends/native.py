@@ -19,10 +19,11 @@ from ..kernels import (
     slices,
     zero_copy_names,
 )
+from ..kernels.knobs import STREAM_FROM_BYTES
 from ..kernels.schedules.registry import names
 from ..space import native_candidates
 from ..table import native_defaults
-from ..types import Collective, Config, Problem
+from ..types import Collective, Config, Memory, Problem
 from .launch import RankPool, Ranks, StartRanks, start_here
 from .pooled import WATCHDOG_S, PooledBackend
 from .rank_process import Json
@@ -79,6 +80,11 @@ class NativeBackend(PooledBackend):
                 return ()
             return single_copy_names(collective, n_ranks, (default.algorithm,))
 
+        def streamed(collective: Collective, n_ranks: int) -> tuple[str, ...]:
+            size = problem.message_bytes  # of one rank's buffer; caches that hold one may not hold all
+            private = problem.key.memory is Memory.PRIVATE and len(problem.key.placement) == 1
+            return (default.algorithm,) if private and size < STREAM_FROM_BYTES <= 2 * size * n_ranks else ()
+
         def cut(config: Config) -> int:
             staged = dict(config.knobs).get("exchange", "staged") == "staged"
             staging_bytes = self._staging_bytes if staged else _UNBOUNDED
@@ -89,6 +95,7 @@ class NativeBackend(PooledBackend):
             names=distinct,
             zero_copy_names=zero_copy,
             single_copy_names=single_copy,
+            streamed_names=streamed,
             lossy_names=lambda collective, n_ranks: lossy_names(collective, n_ranks, hosts),
             slices=cut,
             preferred=[c for c in (default, reference) if c],

@@ -93,7 +93,7 @@ def test_candidates_do_different_things_and_hold_the_default_and_the_reference(
         cut = slices(collective, config.algorithm, n_ranks, size, dtype, config.segment_bytes, staging_bytes)
         return steps, config.knobs, cut
 
-    for message_bytes in (0, 8, 1000, 64 << 10, 1 << 20, 64 << 20):
+    for message_bytes in (0, 8, 1000, 64 << 10, 1 << 20, 8 << 20, 64 << 20):
         asked = problem(collective, message_bytes, n_ranks, memory=memory)
         candidates = backend.candidates(asked)
         plans = [does(config, asked) for config in candidates]
@@ -103,6 +103,8 @@ def test_candidates_do_different_things_and_hold_the_default_and_the_reference(
         assert any(config.knobs == ZERO_COPY for config in candidates) == shared
         read = memory is Memory.PRIVATE and message_bytes >= 32 << 10 and n_ranks > 1 and single_copy_fault() is None
         assert any(config.knobs == SINGLE_COPY for config in candidates) == read
+        crowds = memory is Memory.PRIVATE and message_bytes < 16 << 20 <= 2 * message_bytes * n_ranks
+        assert any(config.knobs == (("stores", "streamed"),) for config in candidates) == crowds
         assert backend.default(asked) in candidates
         reference = backend.reference(asked)
         assert (reference is not None) == ("ring" in names(collective, n_ranks))

@@ -24,6 +24,14 @@ from autotune.backends.mpi_sampling import Sampler
 from autotune.measure import Timing
 from autotune.types import Collective, Memory
 
+COLLECTIVES = (
+    Collective.ALL_REDUCE,
+    Collective.BROADCAST,
+    Collective.ALL_GATHER,
+    Collective.REDUCE,
+    Collective.REDUCE_SCATTER,
+    Collective.ALL_TO_ALL,
+)
 CELL = Cell(collective=Collective.ALL_REDUCE, n_ranks=2, size_bytes=4096)
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler: cc not found")
 
@@ -141,14 +149,24 @@ def test_rounds_go_on_without_a_peer_that_fails(tmp_path: Path, scratch: Path) -
 
 
 @needs_compiler
-def test_floor_is_a_right_all_reduce_and_idle_ranks_use_no_core(tmp_path: Path, scratch: Path) -> None:
+def test_floors_are_right_and_idle_ranks_use_no_core(tmp_path: Path, scratch: Path) -> None:
     program = compiled("floors", floors.build_command(tmp_path / "floors"), {})
     with RankSet("floors", 2, floors.launch(program, [min(os.sched_getaffinity(0))])) as ranks:
         sampler = Sampler(ranks)
         for config in ("private", "symmetric", "dram", "copy", "flag"):
             assert isinstance(sampler.sample(CELL, config, batch=3), Timing)
+        for batch, collective in enumerate(
+            (*COLLECTIVES, *reversed(COLLECTIVES))
+        ):  # each after others, and after itself
+            for size in (8, 1000, 600 << 10):  # the last is more pieces than the ring has slots
+                cell = Cell(collective=collective, n_ranks=2, size_bytes=size)
+                assert isinstance(sampler.sample(cell, "pieces", batch=batch), Timing)
+        broadcast = Cell(collective=Collective.BROADCAST, n_ranks=2, size_bytes=8)
+        assert sampler.sample(broadcast, "private", batch=0) == NoTimes(
+            why="refused", words="rank 0: this way is an all_reduce's"
+        )
         assert sampler.sample(CELL, "sideways", batch=0) == NoTimes(
-            why="refused", words="rank 0: the config is not private, symmetric, dram, copy or flag"
+            why="refused", words="rank 0: the config is not pieces, private, symmetric, dram, copy or flag"
         )
         before_s = ranks.cpu_seconds()
         subprocess.run([sys.executable, "-c", "sum(range(10**7))"], check=True)  # time passes

@@ -176,3 +176,15 @@ def test_larger_private_messages_are_read_where_they_lie_as_well(message_bytes: 
     reading = [config.algorithm for config in found if config.knobs == (("exchange", "single_copy"),)]
     expected = memory is Memory.PRIVATE and message_bytes >= SINGLE_COPY_FROM_BYTES
     assert reading == (["direct", "twin"] if expected else [])
+
+
+# ---- outputs past the caches
+
+
+def test_outputs_past_the_caches_compete_where_they_may_be_worth_it() -> None:
+    found = native_candidates(
+        problem(1 << 20), names=names, streamed_names=lambda collective, n_ranks: ("direct",), slices=slices(1 << 20)
+    )
+    streamed = [str(config) for config in found if config.knobs == (("stores", "streamed"),)]
+    assert streamed == [f"direct/{segment}/stores=streamed" for segment in ("16KiB", "64KiB", "256KiB", "1MiB")]
+    assert {config.algorithm for config in found if not config.knobs} > {"direct"}
