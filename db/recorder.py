@@ -29,7 +29,7 @@ from ..errors import StoreError
 from ..types import Problem, TrialState
 from .address import ELSEWHERE
 from .records import CellState, RoundResult
-from .rounds import TrialKey, go_on, has_round, mark, store_results
+from .rounds import TrialKey, has_round, store_held
 from .transactions import Transactions
 
 Result = TypeVar("Result")
@@ -174,10 +174,8 @@ class Recorder:
         for session_id, held in self._held.items():
             new = [r for r in held.rounds if not (looks_first and has_round(connection, session_id, r))]
             try:
-                go_on(connection, session_id, self.shown)
                 results = list(itertools.chain.from_iterable(new))
-                stored |= store_results(connection, session_id, results, self._known)
-                mark(connection, session_id, held.marks)
+                stored |= store_held(connection, session_id, results, held.marks, known=self._known, shown=self.shown)
             except IntegrityError as err:
                 self._held.clear()
                 raise StoreError(

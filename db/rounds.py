@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection, bindparam, select, update
 
 from ..errors import StoreError
-from ..types import Problem, TrialState
-from .bulk import insert_samples, insert_trials, put_cells
+from ..types import Problem, Sample, TrialState
+from .bulk import Row, insert_samples, insert_trials, put_cells
 from .models import SampleRow, SessionRow, TrialRow
+from .one_statement import store_at_once
 from .records import CellState, RoundResult, SessionState
 from .rows import (
     config_columns,
@@ -69,22 +70,27 @@ def no_session(session_id: int, shown: str) -> StoreError:
     return StoreError(f"{shown} has no session {session_id}", remedy="autotune run opens a new session")
 
 
-def mark(connection: Connection, session_id: int, marks: Mapping[Problem, CellState]) -> None:
-    """Say that the session is through with problems, for the first time or again."""
-    rows = [{"session_id": session_id, "state": state} | problem_columns(p) for p, state in marks.items()]
-    put_cells(connection, rows)
-
-
-def store_results(
-    connection: Connection, session_id: int, results: Sequence[RoundResult], known: Mapping[TrialKey, int]
+def store_held(
+    connection: Connection,
+    session_id: int,
+    results: Sequence[RoundResult],
+    marks: Mapping[Problem, CellState],
+    *,
+    known: Mapping[TrialKey, int],
+    shown: str,
 ) -> dict[TrialKey, int]:
-    """Insert the results of rounds, in their order, and return the ids of their trials.
+    """Insert the results of rounds, in their order, and marks of cells; return the ids of the results' trials.
+
+    The session is RUNNING afterwards. Trials that nobody remembers begin as OK, unless a run that this one continues
+    had them already.
 
     Args:
-        known: ids of trials that an earlier round returned.
+        known: ids of trials that an earlier call returned.
+        shown: where the store is, for people.
 
     Raises:
         IntegrityError: a sample of the same round is there already.
+        StoreError: the session is finished, or not there.
     """
     keys = [(session_id, problem_digest(r.problem), config_digest(r.config)) for r in results]
     ids = {key: known[key] for key in keys if key in known}
@@ -92,14 +98,59 @@ def store_results(
     for key, result in zip(keys, results, strict=True):
         if key not in ids:
             new.setdefault(key, result)  # of several rounds of a new trial, the first
-    ids |= _made(connection, session_id, new)
-    pairs = [(ids[key], result) for key, result in zip(keys, results, strict=True)]
-    insert_samples(connection, ((trial_id, r.sample) for trial_id, r in pairs if r.sample is not None))
-    for trial_id, result in pairs:
+    trials = [_trial(result) for result in new.values()]
+    cells = [{"state": state} | problem_columns(problem) for problem, state in marks.items()]
+    samples = [(key, r.sample) for key, r in zip(keys, results, strict=True) if r.sample is not None]
+    if connection.dialect.name == "sqlite":
+        go_on(connection, session_id, shown)
+        ids |= _row_by_row(connection, session_id, trials, cells, samples, ids)
+    else:
+        ids |= _at_once(connection, session_id, trials, cells, samples, ids, shown)
+    for key, result in zip(keys, results, strict=True):
         if result.state is not TrialState.OK:
-            failed = update(TrialRow).where(TrialRow.trial_id == trial_id, TrialRow.state == TrialState.OK)
+            failed = update(TrialRow).where(TrialRow.trial_id == ids[key], TrialRow.state == TrialState.OK)
             connection.execute(failed.values(failure_columns(result)))
     return {key: ids[key] for key in keys}
+
+
+def _trial(result: RoundResult) -> dict[str, object]:
+    about = problem_columns(result.problem) | config_columns(result.config) | fidelity_columns(result.fidelity)
+    return {"state": TrialState.OK, "message": ""} | about
+
+
+def _row_by_row(
+    connection: Connection,
+    session_id: int,
+    trials: Sequence[Row],
+    cells: Sequence[Row],
+    samples: Sequence[tuple[TrialKey, Sample]],
+    known: Mapping[TrialKey, int],
+) -> dict[TrialKey, int]:
+    made: dict[TrialKey, int] = {}
+    if trials:
+        # Two statements: with RETURNING, one would be made anew for every number of rows.
+        insert_trials(connection, [{"session_id": session_id, **row} for row in trials])
+        made = _looked_up(connection, session_id, {str(row["problem_digest"]) for row in trials})
+    ids = {**known, **made}
+    insert_samples(connection, ((ids[key], sample) for key, sample in samples))
+    put_cells(connection, [{"session_id": session_id, **row} for row in cells])
+    return made
+
+
+def _at_once(
+    connection: Connection,
+    session_id: int,
+    trials: Sequence[Row],
+    cells: Sequence[Row],
+    samples: Sequence[tuple[TrialKey, Sample]],
+    known: Mapping[TrialKey, int],
+    shown: str,
+) -> dict[TrialKey, int]:
+    """On a server. A session that does not run is rare, so that it is looked at only where nothing was stored."""
+    named = [(known.get(key, key[1:]), sample) for key, sample in samples]
+    while (made := store_at_once(connection, session_id, trials=trials, cells=cells, samples=named)) is None:
+        go_on(connection, session_id, shown)
+    return {(session_id, *digests): trial_id for digests, trial_id in made.items()}
 
 
 def has_round(connection: Connection, session_id: int, results: Sequence[RoundResult]) -> bool:
@@ -123,19 +174,3 @@ def has_round(connection: Connection, session_id: int, results: Sequence[RoundRe
 def _looked_up(connection: Connection, session_id: int, problem_digests: set[str]) -> dict[TrialKey, int]:
     found = connection.execute(_TRIALS, {"of_session": session_id, "of_problems": sorted(problem_digests)})
     return {(session_id, problem, config): trial_id for problem, config, trial_id in found}
-
-
-def _made(connection: Connection, session_id: int, new: Mapping[TrialKey, RoundResult]) -> dict[TrialKey, int]:
-    """Ids of trials that nobody remembers. They begin as OK, unless a run that this one continues had them already."""
-    if not new:
-        return {}
-    rows = [
-        {"session_id": session_id, "state": TrialState.OK, "message": ""}
-        | problem_columns(result.problem)
-        | config_columns(result.config)
-        | fidelity_columns(result.fidelity)
-        for result in new.values()
-    ]
-    # Two statements: with RETURNING, one would be made anew for every number of rows.
-    insert_trials(connection, rows)
-    return _looked_up(connection, session_id, {digest for _, digest, _ in new})
