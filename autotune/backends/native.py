@@ -23,6 +23,7 @@ from ..kernels.knobs import STREAM_FROM_BYTES
 from ..kernels.schedules.registry import names
 from ..space import native_candidates
 from ..table import native_defaults
+from ..topology.second_level import second_level_bytes
 from ..types import Collective, Config, Memory, Problem
 from .launch import RankPool, Ranks, StartRanks, start_here
 from .pooled import WATCHDOG_S, PooledBackend
@@ -62,7 +63,7 @@ class NativeBackend(PooledBackend):
         self._cores = tuple(cores)
         self._staging_bytes = staging_bytes
         self._timeout_s = timeout_s
-        self._defaults = native_defaults()
+        self._defaults = native_defaults(second_level_bytes())
 
     def candidates(self, problem: Problem) -> tuple[Config, ...]:
         """Every legal algorithm with every segment size that changes how the message is cut."""

@@ -17,6 +17,7 @@ from ..probing import Probe
 from ..settings import Settings
 from ..table import TuningTable, dump_table, next_table_path, parse_table, save_table, shipped_table, table_path
 from ..topology.fingerprint import cached_fingerprint
+from ..topology.second_level import second_level_bytes
 from ..types import Problem
 
 
@@ -37,7 +38,7 @@ def distilled(
     decided = decide(stored, default=backend.default, reference=backend.reference)
     table = table_of(
         decided.values(),
-        defaults=shipped_table(backend.name).defaults,
+        defaults=shipped_table(backend.name, l2_bytes=second_level_bytes()).defaults,
         fingerprint=probed.fingerprint,
         host_fingerprints=probed.host_fingerprints,
         environment=dict(session.environment),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..errors import AutotuneError
 from ..settings import Settings
-from ..table import TuningTable, dump_table
+from ..table import TuningTable, dump_table, shipped_table
 from .source import find_table, is_url, open_table
 
 
@@ -38,8 +38,10 @@ class BroughtTable:
 def brought_table(rank: int, settings: Settings, table: TuningTable | str | os.PathLike[str] | None) -> BroughtTable:
     """Each rank's own; from a server, rank 0's for all, so that a thousand ranks do not ask for what one hands out."""
     if table is not None or settings.table is None or not is_url(settings.table):
-        mine = (find_table(settings) if table is None else open_table(table)).table
-        return BroughtTable(must_agree={"table digest": mine.digest}, text=dump_table(mine))
+        source = find_table(settings) if table is None else open_table(table)
+        # Shipped rules follow the host's caches. Hosts that differ in these still meet, on those of rank 0.
+        agreed = source.table if source.why_shipped is None else shipped_table()
+        return BroughtTable(must_agree={"table digest": agreed.digest}, text=dump_table(source.table))
     must_agree = {"AUTOTUNE_TABLE": settings.table}
     if rank != 0:
         return BroughtTable(must_agree=must_agree)

@@ -12,6 +12,7 @@ from ..errors import TableFormatError, TopologyMismatch, UsageError
 from ..settings import Settings
 from ..table import TuningTable, load_table, newest_table_path, shipped_table
 from ..topology.fingerprint import cached_fingerprint
+from ..topology.second_level import second_level_bytes
 from .staleness import changes_here, words
 
 _NOT_PROBED = "this host was not probed since it booted: run `autotune probe`, or `autotune run` to measure"
@@ -128,4 +129,5 @@ def _remark(table: TuningTable, fingerprint: str | None) -> str | None:
 
 
 def _shipped(why: str, backend: str) -> Source:
-    return Source(table=shipped_table(backend), origin="the shipped default rules", why_shipped=why)
+    table = shipped_table(backend, l2_bytes=second_level_bytes())
+    return Source(table=table, origin="the shipped default rules", why_shipped=why)

@@ -84,11 +84,20 @@ def parse_defaults(node: Node) -> DefaultRules:
         TableFormatError: a row that cannot be read, or rows that do not answer for everything once.
     """
     parts = node.members("backend", "rows")
-    backend, rows = parts["backend"].text(), tuple(_row(row) for row in parts["rows"].items())
+    backend, rows = parts["backend"].text(), parse_rows(parts["rows"])
     try:
         return DefaultRules(backend=backend, rows=rows)
     except ValueError as err:
         raise node.error(str(err)) from err
+
+
+def parse_rows(node: Node) -> tuple[DefaultRow, ...]:
+    """Rows of defaults, which need not answer for everything.
+
+    Raises:
+        TableFormatError: a row that cannot be read.
+    """
+    return tuple(_row(row) for row in node.items())
 
 
 def _rules(node: Node) -> dict[RuleKey, tuple[Rule, ...]]:

@@ -18,7 +18,6 @@ from autotune.types import Config, Phase, Problem, Sample, SampleKind
 from .judging import Judged, judged
 from .recorded import RACE_ROUNDS, confirm_rounds
 from .recording import HALVES, Recording, Samples
-from .sweeps import default_among
 
 
 def bound(recording: Recording, orders: int) -> str:
@@ -35,7 +34,7 @@ def bound(recording: Recording, orders: int) -> str:
 
 def _judged(recording: Recording, problem: Problem, half: int) -> Judged:
     configs, times = recording.cells[problem], recording.time_us[problem]
-    default = default_among(problem, configs)
+    default = recording.default(problem)
     best = configs[int(np.nanargmin(np.median(times[:, 1 - half :: HALVES], axis=1)))]
     rounds = times[:, half::HALVES][:, RACE_ROUNDS:]
     by_config = {config: _samples(rounds[configs.index(config)]) for config in (default, best)}

@@ -22,7 +22,6 @@ from autotune.types import Config, Problem
 
 from .recorded import exhaustive_s
 from .recording import HALVES, Recording
-from .sweeps import default_among
 
 _ALPHA = 0.01
 
@@ -66,7 +65,7 @@ def judged(recording: Recording, problem: Problem, config: Config, *, spent_s: f
         low=math.exp(walsh_low(over)) - 1,
         spent_s=spent_s,
         exhaustive_s=exhaustive_s(recording, problem, seen),
-        slower=is_slower(log_ratios(unseen, configs, config, default_among(problem, configs))),
+        slower=is_slower(log_ratios(unseen, configs, config, recording.default(problem))),
     )
 
 

@@ -18,7 +18,7 @@ from autotune.measure import Failure, Outcome, Timing, batch_calls
 from autotune.types import Config, Problem, SampleKind, TrialState
 
 from .recording import HALVES, Recording
-from .sweeps import default_among, reference_of
+from .sweeps import reference_of
 
 RACE_ROUNDS = 9
 
@@ -42,7 +42,7 @@ class RecordedBackend:
         return self._recording.cells[problem]
 
     def default(self, problem: Problem) -> Config:
-        return default_among(problem, self.candidates(problem))
+        return self._recording.default(problem)
 
     def reference(self, problem: Problem) -> Config | None:
         reference = reference_of(problem)

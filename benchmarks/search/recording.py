@@ -6,17 +6,20 @@ In:  samples. Out: a compressed ``.npz`` of a few hundred kilobytes, readable wi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from autotune.topology.devices import Cache
+from autotune.topology.document import from_json
 from autotune.types import Collective, Config, Problem
 from autotune.units import format_bytes, parse_bytes
 
-from .sweeps import Cells, config_of, problem_of
+from .sweeps import Cells, config_of, default_among, problem_of
 
 RECORDINGS = Path(__file__).parent / "recordings"
 """A folder for each machine."""
@@ -24,6 +27,7 @@ MACHINE = "xeon"
 """The one that is replayed if no other is named."""
 HALVES = 2
 """Round r of a recording belongs to half r mod 2."""
+_TIME_BITS, _COST_BITS = 12, 8  # to 0.02 and 0.4 %
 Samples = npt.NDArray[np.float32]
 
 
@@ -51,6 +55,10 @@ class Recording:
     def n_rounds(self) -> int:
         return next(iter(self.time_us.values())).shape[1]
 
+    def default(self, problem: Problem) -> Config:
+        """What is shipped for a host with such caches, by the name under which it was listed."""
+        return default_among(problem, self.cells[problem], l2_bytes=_l2_bytes(self.topology))
+
     def reordered(self, number: int) -> Recording:
         """The same rounds in another order, so that other rounds race, confirm and judge; 0 is as recorded.
 
@@ -60,6 +68,13 @@ class Recording:
             return self
         order = np.random.default_rng(number).permutation(self.n_rounds)
         return replace(self, time_us={problem: times[:, order] for problem, times in self.time_us.items()})
+
+
+@cache
+def _l2_bytes(topology: str) -> int | None:
+    """The smallest second-level cache, where the topology knows any."""
+    devices = from_json(topology).devices if topology else ()
+    return min((d.size_bytes for d in devices if isinstance(d, Cache) and d.level == 2), default=None)
 
 
 def save(recording: Recording, path: Path) -> None:
@@ -84,9 +99,15 @@ def save(recording: Recording, path: Path) -> None:
     np.savez_compressed(
         path,
         about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
-        time_us=np.concatenate([recording.time_us[problem] for problem in recording.cells]).astype(np.float32),
-        cost_s=np.concatenate([recording.cost_s[problem] for problem in recording.cells]).astype(np.float32),
+        time_us=_rounded([recording.time_us[problem] for problem in recording.cells], _TIME_BITS),
+        cost_s=_rounded([recording.cost_s[problem] for problem in recording.cells], _COST_BITS),
     )
+
+
+def _rounded(samples: Sequence[Samples], bits: int) -> Samples:
+    """To so many binary digits, so that the rest, which is zeros, takes no room."""
+    mantissas, exponents = np.frexp(np.concatenate(samples))
+    return np.ldexp(np.round(mantissas * 2**bits) / 2**bits, exponents).astype(np.float32)
 
 
 def load(path: Path) -> Recording:

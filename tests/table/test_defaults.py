@@ -163,13 +163,30 @@ def test_the_shipped_table_holds_defaults_only() -> None:
     assert {row.collective for row in table.defaults.rows} == set(Collective)
 
 
-def test_shipped_defaults_are_legal_schedules() -> None:
+@pytest.mark.parametrize("l2_bytes", [None, 1 << 19, 1 << 20])
+def test_a_host_that_says_nothing_of_its_caches_has_the_rules_of_one_with_small_ones(l2_bytes: int | None) -> None:
+    assert native_defaults(l2_bytes) == native_defaults()
+    assert shipped_table("torch", l2_bytes=2 << 20) == shipped_table("torch")
+
+
+def test_large_second_level_caches_change_rows_of_private_memory_on_one_host_alone() -> None:
+    plain, large = native_defaults(), native_defaults(2 << 20)
+    changed = set(plain.rows) ^ set(large.rows)
+    assert changed
+    assert {(row.memory, row.spread) for row in changed} == {(Memory.PRIVATE, Spread.ONE_HOST)}
+    for n_ranks, differs in ((2, True), (4, False)):
+        key = key_of(Collective.ALL_REDUCE, n_ranks)
+        assert (large.lookup(key, 1 << 20) != plain.lookup(key, 1 << 20)) is differs
+
+
+@pytest.mark.parametrize("l2_bytes", [None, 2 << 20])
+def test_shipped_defaults_are_legal_schedules(l2_bytes: int | None) -> None:
     from autotune.kernels.schedules import registry
 
     for collective, memory in itertools.product(Collective, Memory):
         for n_ranks in range(1, 34):
             legal = registry.names(collective, n_ranks)
-            for row in native_defaults().by_size(key_of(collective, n_ranks, memory=memory)):
+            for row in native_defaults(l2_bytes).by_size(key_of(collective, n_ranks, memory=memory)):
                 assert row.config.algorithm in legal, f"{collective.value}, {n_ranks} ranks"
 
 

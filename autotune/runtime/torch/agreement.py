@@ -21,6 +21,7 @@ from ... import __version__
 from ...errors import AutotuneError, CommunicatorError
 from ...settings import Settings, read
 from ...table import SCHEMA_VERSION, TuningTable, dump_table, parse_table, shipped_table
+from ...topology.second_level import second_level_bytes
 from ..source import find_table
 from ..whereabouts import whereabouts
 
@@ -164,7 +165,7 @@ def _judge(
     try:
         table = find_table(settings, backend).table
         if table.defaults.backend != backend:  # AUTOTUNE_TABLE is one of another backend
-            table = shipped_table(backend)
+            table = shipped_table(backend, l2_bytes=second_level_bytes())
     except AutotuneError as err:
         return {"error": f"rank 0 on {mine.name}: {err.message}", "remedy": err.remedy}
     return {
