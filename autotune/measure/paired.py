@@ -31,7 +31,7 @@ AGAIN_FROM = 10_000
 as where the ranks' pages lie, last as long as its ranks do, and all rounds of one start see the same one."""
 TEST = (
     f"one-sided Wilcoxon signed-rank test on the log ratios of paired confirm rounds, looked at after {MIN_ROUNDS}, "
-    f"15, 25, 42 ... of them with p < {0.2 * ALPHA:g}, {0.5 * ALPHA:g}, {0.2 * ALPHA:g}, {0.2 / 3 * ALPHA:.2g} ..., so "
+    f"15, 25, 42 ... of them with p < {0.2 * ALPHA:g}, {0.5 * ALPHA:g}, {0.3 * ALPHA:g}, {0.2 * ALPHA:g} ..., so "
     f"that all looks together err with at most {ALPHA:g}; challengers in the order of the race, up to the first that "
     f"fails; a median gain of at least {MIN_GAIN:g}; and no loss by the median of the rounds that were measured once "
     "the ranks had been started anew, where there are any"

@@ -6,10 +6,13 @@ May not touch: clocks, stores. Standard library only, but for what `paired` impo
 A test at a fixed number of rounds is wrong more often than it says once somebody measures on because the answer was not
 yet clear. Two remedies are used here, each with its error rate:
 
-looks       Decisions (is a config faster than the default?) are tested at 9, 15, 25, 42, 70 ... paired rounds only, and
-            each look may spend a part of alpha, all parts together being 1 (alpha spending: Lan and DeMets, Biometrika
-            70, 1983), so that wherever a run stops, it errs with at most alpha. The first look gets a fifth, for nine
-            unanimous rounds; the second half, for it can bear a disturbed one; the others a third of the one before.
+looks       Decisions (is a config faster than the default?) are tested at 9, 15, 25, 42, 70 and 116 paired rounds
+            only, and each look spends a part of alpha (Lan and DeMets, Biometrika 70, 1983), so that wherever a run
+            stops, it errs with at most alpha. A look has the rounds of those before it, so it adds less to the error
+            than its own level: the levels sum to 1.37 alpha, and all looks together err with 0.99 alpha, whatever the
+            distribution of times: where nothing differs, the sign of a log ratio says nothing of its size, and any
+            order of sizes is as likely (counted in 1.2 million such runs; a test counts again). The first look gets a
+            fifth, for nine unanimous rounds; the second half, for it can bear a disturbed one.
 sequence    Several challengers of one default are tested in the order in which they came out of the race, whose rounds
             are others, and the first that does not prove faster ends it (fixed sequence: Maurer, Hothorn and Lehmacher
             1995). So they need not share alpha.
@@ -28,6 +31,7 @@ from ..types import Phase, Sample, SampleKind
 from .paired import AGAIN_FROM, ALPHA, CONFIDENCE, MIN_GAIN, MIN_ROUNDS, Comparison, paired_ratio
 
 _GROWTH = (5, 3)  # 5/3, in whole numbers
+_LEVELS = (0.2, 0.5, 0.3, 0.2, 0.1, 0.07)
 _AGAIN_ROUNDS = 3
 _MIXTURE = 2.0  # the bound is tightest after about so many rounds
 
@@ -66,9 +70,10 @@ def look_with(n_rounds: int) -> int:
     return look
 
 
-def spent(look: int) -> float:
-    """The part of the whole error that the test may spend at a look; all parts together are 1."""
-    return (0.2, 0.5)[look] if look < 2 else 0.2 / 3 ** (look - 2)
+def level(look: int) -> float:
+    """What p has to be below at a look, in parts of `ALPHA`."""
+    beyond = max(0, look - len(_LEVELS) + 1)
+    return float(_LEVELS[look - beyond] / 3**beyond)
 
 
 def sequential_ratio(baseline: Iterable[Sample], candidate: Iterable[Sample]) -> Comparison | None:
@@ -92,7 +97,7 @@ def standing(gain: Comparison) -> Standing:
     look = last_look(gain.n_rounds)
     if look is None:
         return Standing.OPEN
-    if gain.median >= MIN_GAIN and gain.p_value < ALPHA * spent(look):
+    if gain.median >= MIN_GAIN and gain.p_value < ALPHA * level(look):
         return Standing.FASTER
     if gain.high is not None and gain.high < MIN_GAIN:
         return Standing.NOT_FASTER
