@@ -40,6 +40,7 @@ class Effort:
         name: the word in a plan.
         entrants: the most configs that a search lets into the race, or an eighth of all where that is more; None for
             all, whatever the search says.
+        few_entrants: the same where a cell has few configs, of which a wrong forecast would leave out too large a part.
         drops: whether those that are clearly worse leave the race.
         keep: the most that stay after three rounds.
         race_rounds: of those that stay to the end of the race.
@@ -50,6 +51,7 @@ class Effort:
 
     name: str
     entrants: int | None
+    few_entrants: int | None
     keep: int
     race_rounds: int
     confirm_rounds: int
@@ -60,15 +62,24 @@ class Effort:
     def __post_init__(self) -> None:
         if self.confirm_rounds < MIN_ROUNDS or self.race_rounds < 1 or self.keep < 1 or self.steady_rounds < 0:
             raise ValueError(f"an effort confirms with {MIN_ROUNDS} rounds or more and keeps someone: {self}")
-        if self.most_rounds < self.confirm_rounds or (self.entrants is not None and self.entrants < 1):
+        if self.most_rounds < self.confirm_rounds or 0 in (self.entrants, self.few_entrants):
             raise ValueError(f"an effort lets someone in, and ends after its confirm rounds: {self}")
 
 
-QUICK = Effort(name="quick", entrants=4, keep=3, race_rounds=4, confirm_rounds=9, most_rounds=15)
-NORMAL = Effort(name="normal", entrants=5, keep=3, race_rounds=5, confirm_rounds=9, most_rounds=25)
-THOROUGH = Effort(name="thorough", entrants=30, keep=8, race_rounds=9, confirm_rounds=15, most_rounds=70)
+QUICK = Effort(name="quick", entrants=4, few_entrants=4, keep=3, race_rounds=4, confirm_rounds=9, most_rounds=15)
+NORMAL = Effort(name="normal", entrants=5, few_entrants=12, keep=3, race_rounds=5, confirm_rounds=9, most_rounds=42)
+THOROUGH = Effort(
+    name="thorough", entrants=30, few_entrants=30, keep=8, race_rounds=9, confirm_rounds=15, most_rounds=70
+)
 EXHAUSTIVE = Effort(
-    name="exhaustive", entrants=None, keep=1000, race_rounds=9, confirm_rounds=9, most_rounds=25, drops=False
+    name="exhaustive",
+    entrants=None,
+    few_entrants=None,
+    keep=1000,
+    race_rounds=9,
+    confirm_rounds=9,
+    most_rounds=42,
+    drops=False,
 )
 EFFORTS: Mapping[str, Effort] = {effort.name: effort for effort in (QUICK, NORMAL, THOROUGH, EXHAUSTIVE)}
 

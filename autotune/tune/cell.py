@@ -173,6 +173,7 @@ class Cell:
             candidates=tuple(legal),
             own=tuple(own),
             entrants=bench.effort.entrants,
+            few_entrants=bench.effort.few_entrants,
             knowledge=bench.knowledge,
             seed=bench.seed,
         )

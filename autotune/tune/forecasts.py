@@ -6,14 +6,16 @@ improvements of one config and of several together.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..measure import Comparison, last_look
+from ..measure import ALPHA, MIN_GAIN, Comparison, last_look, rounds_at
 from ..measure.paired import CONFIDENCE
+from ..measure.sequential import level
 from ..types import Config
 
 if TYPE_CHECKING:
@@ -101,13 +103,35 @@ def expected_saving(gain: float, spread: float) -> float:
     return spread * density + gain * statistics.NormalDist().cdf(below)
 
 
-def still_to_gain(gain: Comparison) -> float:
-    """The share of the default's time that a challenger may still turn out to save, by what its rounds have shown."""
-    if gain.low is None or gain.high is None:
+def next_look_saves(gain: Comparison, most_rounds: int) -> float:
+    """The share of the default's time that more rounds of an open decision are expected to save, up to the next look.
+
+    That is what a challenger saves where a look lets it replace the default, times how likely that is, by what its
+    rounds have shown and as if nothing had been known before (predictive power: Spiegelhalter, Freedman and Blackburn
+    1986). Where a later look is expected to save more for its rounds, it counts, for so many rounds of it as the next
+    one takes.
+
+    Args:
+        most_rounds: that the decision may get; where no look is left, nothing is saved.
+    """
+    last = last_look(gain.n_rounds)
+    if last is None or gain.low is None or gain.high is None:
         return 1.0
-    look = last_look(gain.n_rounds) or 0
-    width = 2 * statistics.NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2 ** (look + 2))
-    return expected_saving(math.log(gain.median), _spread((math.log(gain.high / gain.low) / width) ** 2))
+    width = 2 * statistics.NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2 ** (last + 2))
+    spread = _spread((math.log(gain.high / gain.low) / width) ** 2)
+    done, found, saves = gain.n_rounds, math.log(gain.median), 0.0
+    for look in itertools.count(last + 1):
+        rounds = rounds_at(look)
+        if rounds > most_rounds:
+            break
+        more = rounds - done
+        needed = statistics.NormalDist().inv_cdf(1 - ALPHA * level(look)) * spread * math.sqrt(done / rounds)
+        moves = spread * math.sqrt(more / rounds)
+        below = (found - max(needed, math.log(MIN_GAIN))) / moves
+        density = math.exp(-below * below / 2) / math.sqrt(2 * math.pi)
+        expected = found * statistics.NormalDist().cdf(below) + moves * density
+        saves = max(saves, -math.expm1(-expected) * (rounds_at(last + 1) - done) / more)
+    return saves
 
 
 def coarse_first(config: Config) -> tuple[float, str]:

@@ -17,7 +17,7 @@ from ..measure import AGAIN_FROM, Backend, Effort
 from ..types import Phase, Problem, Trial, TrialState
 from .budget import Budget, cost
 from .cell import Cell
-from .forecasts import still_to_gain
+from .forecasts import next_look_saves
 from .knowledge import Knowledge, by_cell
 from .order import MOST_CELLS, Queue, Step
 from .outcome import Progress, TuneReport
@@ -28,8 +28,8 @@ from .whole_job import SettingsOf, narrowed
 
 AGAIN_SHARE = 0.08
 """Of the budget, kept for the second start of the ranks."""
-WORTH_ROUNDS = 0.01
-"""Share of the default's time that more rounds of an open decision have to be expected to save."""
+WORTH_ROUNDS = 0.007
+"""Share of the default's time that the next look at an open decision has to be expected to save."""
 _RESERVE = 0.25  # of the budget, for the sizes between the planned ones
 
 
@@ -242,7 +242,7 @@ def _open_share(verdict: Verdict, most_rounds: int) -> float | None:
     gain = verdict.challenger_gain
     if gain is None or verdict.at_stake <= 0.0 or gain.n_rounds >= most_rounds:
         return None
-    return still_to_gain(gain)
+    return next_look_saves(gain, most_rounds)
 
 
 def _over_budget(trial: Trial) -> bool:

@@ -22,7 +22,8 @@ from .forecasts import Forecasts, coarse_first
 from .knowledge import Knowledge
 from .ratios import USUAL_NOISE, Ratio, ratios_to
 
-_SHARE = 8  # of the configs, one may enter where there are many
+_MANY = 25  # configs
+_SHARE = 8  # of these, one may enter where there are very many
 
 
 class Proposer(Protocol):
@@ -65,12 +66,14 @@ class Scope:
         candidates: the legal configs, the default's and the neighbours' included.
         own: that enter in any case: the default, and what won next door.
         entrants: the most configs that may enter, or an eighth where that is more; None for all.
+        few_entrants: the most where there are fewer than 25 configs.
     """
 
     problem: Problem
     candidates: tuple[Config, ...]
     own: tuple[Config, ...]
     entrants: int | None
+    few_entrants: int | None
     knowledge: Knowledge
     seed: int
 
@@ -78,7 +81,13 @@ class Scope:
     def places(self) -> int:
         """How many may enter, those that do so in any case included."""
         every = len(self.candidates)
-        return every if self.entrants is None else min(every, max(self.entrants, every // _SHARE, len(self.own)))
+        most = self.entrants if self.has_many else self.few_entrants
+        return every if most is None else min(every, max(most, every // _SHARE, len(self.own)))
+
+    @property
+    def has_many(self) -> bool:
+        """Whether there are so many configs that trying each once would cost more than deciding."""
+        return len(self.candidates) >= _MANY
 
 
 ProposerFor = Callable[[Scope], Proposer]
@@ -161,7 +170,7 @@ class ModelProposer:
     """
 
     FIRST, FURTHER = 3, 2
-    WORTH = 0.03  # of the leader's time, by whoever enters
+    WORTH, WORTH_OF_MANY = 0.015, 0.04  # of the leader's time, by whoever enters, and where there are many
     HOLD = 0.02  # the same, by whoever stays
     CHOICE = 0.01  # of the default's, by whoever takes its place
 
@@ -190,7 +199,8 @@ class ModelProposer:
             count = min(self.FIRST, left - len(own)) - len(first)
         given = [config for config in (*own, *first) if config != best]
         added = forecasts.together(others, count, over=best, given=given)
-        hopeful = [config for config, share in added if share >= self.WORTH]
+        worth = self.WORTH_OF_MANY if scope.has_many else self.WORTH
+        hopeful = [config for config, share in added if share >= worth]
         return tuple(dict.fromkeys((*own, *first, *hopeful, *untried)))[:left]
 
     def hopes(self, running: Sequence[Config]) -> tuple[Config, ...] | None:

@@ -39,7 +39,7 @@ from .bound import bound
 from .judging import Judged, apart, judged
 from .recorded import RecordedBackend, confirm_rounds, exhaustive_s
 from .recording import HALVES, Recording, load
-from .sweeps import STAGING_BYTES, Sweep, default_among
+from .sweeps import STAGING_BYTES, Sweep
 
 FINGERPRINT = "0" * 16
 EFFORTS = {effort.name: effort for effort in (QUICK, NORMAL, THOROUGH)}
@@ -92,7 +92,7 @@ def bounds(sweeps: Sequence[Sweep], folder: Path) -> int:
 
 
 def _at_budget(recording: Recording, sampler: Sampler, share: float) -> str:
-    runs = runs_of(recording, sampler, replace(NORMAL, entrants=None), share=share)
+    runs = runs_of(recording, sampler, replace(NORMAL, entrants=None, few_entrants=None), share=share)
     every = [one for run in runs for one in run.values()]
     spent = sum(one.spent_s for one in every) / sum(one.exhaustive_s for one in every)
     return f"{_mean(every):.2%}, cell {_worst_cell(runs):.0%} ({spent:.1%})"
@@ -212,4 +212,4 @@ def _print_cells(recording: Recording, runs: Sequence[Run]) -> None:
         words = [" ".join(f"{count}x {config}" for config, count in found) for found in (chosen, oracles)]
         place = f"{problem.key.collective.value} {problem.key.n_ranks} {format_bytes(problem.message_bytes)}"
         head = f"    {place:<28} {len(configs):>3} {_mean(own):>6.1%} {spent:>5.0%}"
-        print(f"{head} default {default_among(problem, configs)}; chosen {words[0]}; oracle {words[1]}")
+        print(f"{head} default {recording.default(problem)}; chosen {words[0]}; oracle {words[1]}")

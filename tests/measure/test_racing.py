@@ -173,12 +173,14 @@ def test_failed_trials_are_out_of_the_race() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"race_rounds": 0}, {"confirm_rounds": 8}, {"keep": 0}, {"entrants": 0}, {"most_rounds": 14}]
+    "bad",
+    [{"race_rounds": 0}, {"confirm_rounds": 8}, {"keep": 0}, {"entrants": 0}, {"few_entrants": 0}, {"most_rounds": 14}],
 )
 def test_efforts_that_decide_nothing_are_refused(bad: dict[str, object]) -> None:
     values: dict[str, object] = {
         "name": "x",
         "entrants": 4,
+        "few_entrants": 6,
         "keep": 2,
         "race_rounds": 5,
         "confirm_rounds": 15,

@@ -69,6 +69,7 @@ def proposer(*, failed: bool = False) -> ModelProposer:
         candidates=(DEFAULT, NEAR, FAR),
         own=(DEFAULT,),
         entrants=None,
+        few_entrants=None,
         knowledge=Knowledge(unpriced, lambda problem: DEFAULT),
         seed=0,
     )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import random
+from statistics import NormalDist
+
 import pytest
 from tune.rig import Run, begin
 
 from autotune.backends.simulated import DEFAULT, Machine, SimulatedBackend
-from autotune.measure import NORMAL, Comparison
+from autotune.measure import ALPHA, MIN_GAIN, NORMAL, Comparison
+from autotune.measure.sequential import level
 from autotune.plan import quick_plan
 from autotune.tune import Knowledge, Sampler, proposer_for
-from autotune.tune.forecasts import still_to_gain
+from autotune.tune.forecasts import next_look_saves
 from autotune.tune.order import OTHER_RANKS, Queue, Step
 from autotune.types import Collective, Config, Phase, Problem
 
@@ -101,11 +106,27 @@ def comparison(median: float, low: float, high: float, n_rounds: int = 9) -> Com
 
 
 def test_a_look_is_worth_what_the_rounds_so_far_leave_open() -> None:
-    assert still_to_gain(comparison(1.1, 0.98, 1.25)) > 0.09
-    assert 0.01 < still_to_gain(comparison(1.0, 0.9, 1.1)) < 0.03
-    assert still_to_gain(comparison(0.98, 0.95, 1.01)) < 0.01
-    wide, narrow = (still_to_gain(comparison(1.0, 1 / high, high)) for high in (1.2, 1.05))
-    assert wide > 2 * narrow
+    """Of a gain of 1.1 about half where its interval leaves as much open; hardly anything of one that is none."""
+    promising, even, worse = ((1.1, 0.98, 1.25), (1.0, 0.9, 1.1), (0.98, 0.95, 1.01))
+    assert 0.03 < next_look_saves(comparison(*promising), 15) < 0.09
+    assert 0.0 < next_look_saves(comparison(*even), 15) < 0.01
+    assert next_look_saves(comparison(*worse), 15) < 0.001
+    assert next_look_saves(comparison(*promising), 14) == 0.0, "no look is left"
+    assert next_look_saves(comparison(*even, n_rounds=15), 116) > next_look_saves(comparison(*even, n_rounds=15), 25)
+
+
+def test_the_next_look_saves_what_it_does_in_the_long_run() -> None:
+    """By draws of what nine rounds and six more show, where noise is normal and any gain was as likely before."""
+    found, spread, rng = 0.09, 0.06, random.Random(3)
+    needed = max(math.log(MIN_GAIN), NormalDist().inv_cdf(1 - ALPHA * level(1)) * spread * math.sqrt(9 / 15))
+    saved = 0.0
+    for _ in range(20_000):
+        more = rng.gauss(rng.gauss(found, spread), spread * math.sqrt(9 / 6))
+        after = (9 * found + 6 * more) / 15
+        saved += after if after > needed else 0.0
+    ends = [math.exp(found + side * NormalDist().inv_cdf(1 - 0.05 / 4) * spread) for side in (-1, 1)]
+    expected = next_look_saves(comparison(math.exp(found), ends[0], ends[1]), 15)
+    assert expected == pytest.approx(-math.expm1(-saved / 20_000), rel=0.05)
 
 
 def test_a_look_that_can_hardly_save_anything_is_not_taken_unless_the_run_is_to_converge(run: Run) -> None:

@@ -45,6 +45,7 @@ def scope(entrants: int | None = 8, knowledge: Knowledge | None = None) -> Scope
         candidates=tuple(dict.fromkeys((DEFAULT, *candidates))),
         own=(DEFAULT,),
         entrants=entrants,
+        few_entrants=entrants,
         knowledge=knowledge or knowing(),
         seed=0,
     )
@@ -84,6 +85,13 @@ def test_every_search_asks_for_legal_configs_once_and_goes_on_when_it_is_rebuilt
     assert len(flat) <= (len(given.candidates) if sampler is Sampler.GRID else 8)
     if len(asked) > 1:
         assert searched(sampler, given, stop_after=1) == asked
+
+
+@pytest.mark.parametrize(("n_configs", "places"), [(3, 3), (12, 8), (24, 8), (25, 5), (100, 12)])
+def test_of_few_configs_more_may_enter(n_configs: int, places: int) -> None:
+    candidates = (DEFAULT, *(Config(algorithm="ring", segment_bytes=1 << n) for n in range(n_configs - 1)))
+    given = replace(scope(), candidates=candidates, entrants=5, few_entrants=8)
+    assert (given.places, given.has_many) == (places, n_configs >= 25)
 
 
 def test_the_gaussian_process_asks_too() -> None:
