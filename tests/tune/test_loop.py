@@ -96,20 +96,22 @@ def test_winner_and_default_have_nine_confirm_rounds_and_steady_ones(run: Run) -
 
 
 def test_an_open_decision_gets_more_rounds_up_to_the_effort_or_until_it_is_clear(run: Run) -> None:
-    """Gains of 3 % under 5 % of noise: nine rounds cannot tell."""
+    """Under 5 % of noise nine rounds cannot tell of a gain of 10 %, but 15 may; of 3 % even these hardly would."""
     near = Config(algorithm="bruck", segment_bytes=64 << 10)
 
-    def times(problem: Problem, config: Config) -> float:
-        return 97.0 if config == near else 100.0 if config == DEFAULT else 200.0
+    def backend(near_us: float) -> SimulatedBackend:
+        return SimulatedBackend(time_us=lambda p, c: near_us if c == near else 100.0 if c == DEFAULT else 900.0)
 
-    report = run.tune([CELL], SimulatedBackend(time_us=times), effort=QUICK)
-    counts = {t.config: len(picked(t, Phase.CONFIRM)) for t in run.store.trials()}
-    assert (counts[near], counts[DEFAULT]) == (QUICK.most_rounds, QUICK.most_rounds)
-    assert report.undecided == (CELL,)
+    for near_us, rounds, undecided in ((90.0, QUICK.most_rounds, ()), (97.0, QUICK.confirm_rounds, (CELL,))):
+        own = begin(run.store)
+        report = own.tune([CELL], backend(near_us), effort=QUICK)
+        stored = own.stored()
+        assert [len(picked(stored[CELL, c], Phase.CONFIRM)) for c in (near, DEFAULT)] == [rounds, rounds]
+        assert report.undecided == undecided
     longer = begin(run.store)
-    report = longer.tune([CELL], SimulatedBackend(time_us=times), effort=QUICK, converge=True)
-    stored = longer.stored()[CELL, near]
-    assert QUICK.most_rounds < len(picked(stored, Phase.CONFIRM)) <= CONVERGED_ROUNDS
+    report = longer.tune([CELL], backend(97.0), effort=QUICK, converge=True)
+    rounds = len(picked(longer.stored()[CELL, near], Phase.CONFIRM))
+    assert QUICK.most_rounds < rounds <= CONVERGED_ROUNDS
     assert longer.table().rules[CELL.key][0].config in (near, DEFAULT)
     assert len(report.undecided) <= 1
 
@@ -120,7 +122,7 @@ def test_what_is_left_over_goes_where_most_is_at_stake(run: Run) -> None:
 
     def backend() -> SimulatedBackend:
         def times(problem: Problem, config: Config) -> float:
-            return 88.0 if config == near else 100.0 if config == DEFAULT else 900.0
+            return 80.0 if config == near else 100.0 if config == DEFAULT else 900.0
 
         return SimulatedBackend(Machine(noise=0.15), time_us=times)
 
