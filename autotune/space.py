@@ -29,7 +29,7 @@ CODEC_SEGMENTS = (64 << 10, 256 << 10)
 _ZERO_COPY = (("exchange", "zero_copy"),)
 _SINGLE_COPY = (("exchange", "single_copy"),)
 _STREAMED = (("stores", "streamed"),)
-_PLAIN_KNOBS = ((), _ZERO_COPY, _SINGLE_COPY)
+_EXCHANGES = ((), _ZERO_COPY, _SINGLE_COPY)
 _FLOATS = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.BFLOAT16)
 
 
@@ -93,10 +93,10 @@ def native_candidates(
     plain = [
         c
         for c in preferred
-        if c.knobs in _PLAIN_KNOBS and c == Config(algorithm=c.algorithm, segment_bytes=c.segment_bytes, knobs=c.knobs)
+        if c.knobs in _EXCHANGES and c == Config(algorithm=c.algorithm, segment_bytes=c.segment_bytes, knobs=c.knobs)
     ]
     named: dict[tuple[str, str, tuple[tuple[str, KnobValue], ...], int], Config] = {}
     for config in (*grid, *reversed(plain)):  # the last one names the plan
-        if config.algorithm in legal or config.knobs in _PLAIN_KNOBS[1:] or config.codec != "none":
+        if config.algorithm in legal or config.knobs in _EXCHANGES[1:] or config.codec != "none":
             named[config.algorithm, config.codec, config.knobs, slices(config)] = config
     return tuple(named.values())

@@ -7,6 +7,7 @@ ones made.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, select, update
 
@@ -101,11 +102,12 @@ def store_held(
     trials = [_trial(result) for result in new.values()]
     cells = [{"state": state} | problem_columns(problem) for problem, state in marks.items()]
     samples = [(key, r.sample) for key, r in zip(keys, results, strict=True) if r.sample is not None]
+    held = _Held(trials, cells, samples, ids)
     if connection.dialect.name == "sqlite":
         go_on(connection, session_id, shown)
-        ids |= _row_by_row(connection, session_id, trials, cells, samples, ids)
+        ids |= _row_by_row(connection, session_id, held)
     else:
-        ids |= _at_once(connection, session_id, trials, cells, samples, ids, shown)
+        ids |= _at_once(connection, session_id, held, shown)
     for key, result in zip(keys, results, strict=True):
         if result.state is not TrialState.OK:
             failed = update(TrialRow).where(TrialRow.trial_id == ids[key], TrialRow.state == TrialState.OK)
@@ -118,37 +120,31 @@ def _trial(result: RoundResult) -> dict[str, object]:
     return {"state": TrialState.OK, "message": ""} | about
 
 
-def _row_by_row(
-    connection: Connection,
-    session_id: int,
-    trials: Sequence[Row],
-    cells: Sequence[Row],
-    samples: Sequence[tuple[TrialKey, Sample]],
-    known: Mapping[TrialKey, int],
-) -> dict[TrialKey, int]:
+class _Held(NamedTuple):
+    """New trials, marks of cells and samples, and the ids of the trials that are known."""
+
+    trials: Sequence[Row]
+    cells: Sequence[Row]
+    samples: Sequence[tuple[TrialKey, Sample]]
+    known: Mapping[TrialKey, int]
+
+
+def _row_by_row(connection: Connection, session_id: int, held: _Held) -> dict[TrialKey, int]:
     made: dict[TrialKey, int] = {}
-    if trials:
+    if held.trials:
         # Two statements: with RETURNING, one would be made anew for every number of rows.
-        insert_trials(connection, [{"session_id": session_id, **row} for row in trials])
-        made = _looked_up(connection, session_id, {str(row["problem_digest"]) for row in trials})
-    ids = {**known, **made}
-    insert_samples(connection, ((ids[key], sample) for key, sample in samples))
-    put_cells(connection, [{"session_id": session_id, **row} for row in cells])
+        insert_trials(connection, [{"session_id": session_id, **row} for row in held.trials])
+        made = _looked_up(connection, session_id, {str(row["problem_digest"]) for row in held.trials})
+    ids = {**held.known, **made}
+    insert_samples(connection, ((ids[key], sample) for key, sample in held.samples))
+    put_cells(connection, [{"session_id": session_id, **row} for row in held.cells])
     return made
 
 
-def _at_once(
-    connection: Connection,
-    session_id: int,
-    trials: Sequence[Row],
-    cells: Sequence[Row],
-    samples: Sequence[tuple[TrialKey, Sample]],
-    known: Mapping[TrialKey, int],
-    shown: str,
-) -> dict[TrialKey, int]:
+def _at_once(connection: Connection, session_id: int, held: _Held, shown: str) -> dict[TrialKey, int]:
     """On a server. A session that does not run is rare, so that it is looked at only where nothing was stored."""
-    named = [(known.get(key, key[1:]), sample) for key, sample in samples]
-    while (made := store_at_once(connection, session_id, trials=trials, cells=cells, samples=named)) is None:
+    named = [(held.known.get(key, key[1:]), sample) for key, sample in held.samples]
+    while (made := store_at_once(connection, session_id, trials=held.trials, cells=held.cells, samples=named)) is None:
         go_on(connection, session_id, shown)
     return {(session_id, *digests): trial_id for digests, trial_id in made.items()}
 

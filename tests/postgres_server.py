@@ -23,6 +23,8 @@ from tempfile import TemporaryDirectory
 NOBODY = 65534
 SYSTEM = "/usr/lib/postgresql"
 _TIMEOUT_S = 60.0
+# Memory that its processes share is files among its data, and goes with these; in /dev/shm a killed server leaves it.
+_ALWAYS = ("dynamic_shared_memory_type=mmap",)
 _INITDB = ("-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
 
 
@@ -48,7 +50,7 @@ class Server:
         ready = threading.Event()
         process = subprocess.Popen(
             [str(self.bin_dir / "postgres"), "-D", str(self.folder / "data"), "-k", str(self.folder), "-h", "", "-F"]
-            + [word for option in self.options for word in ("-c", option)],
+            + [word for option in (*_ALWAYS, *self.options) for word in ("-c", option)],
             stderr=subprocess.PIPE,
             text=True,
             user=_user(),

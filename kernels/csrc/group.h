@@ -100,11 +100,11 @@ class Group {
   void populate();
   std::size_t rotation_bytes() const;
   void run_level(const Call& call, const Wave& wave, const Buffers& buffers);
-  void put(bool stream, char* to, const char* from, std::size_t bytes, const char* ahead) const;
+  void put(bool stream, char* to, const char* from, std::size_t bytes, const char* ahead = nullptr) const;
   const char* read_soon(const Call& call, const Wave& wave, const Instruction& op, const Buffers& buffers,
                         const char* memory) const;
   void execute(const Call& call, const Wave& wave, const Instruction& op, const void* const* sources, char* memory,
-               char* outbox, std::size_t elements, const char* ahead);
+               char* outbox, std::size_t elements, const char* ahead = nullptr);
   void execute_encoded(const Call& call, const Instruction& op, const EncodedOperands& operands, bool stream);
   void store_everywhere(const Call& call, const Wave& wave, const Instruction& op, char* memory, std::size_t elements);
   void post(Header& header, const Call& call, const Wave& wave, const Buffers& buffers);

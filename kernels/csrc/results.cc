@@ -47,26 +47,27 @@ void Group::execute(const Call& call, const Wave& wave, const Instruction& op, c
     const char* from = static_cast<const char*>(sources[0]);
     if (!memory || !outbox) {
       if (memory && memory != from) put(stream, memory, from, bytes, ahead);
-      if (outbox) put(wave.stream_outbox, outbox, from, bytes, nullptr);
+      if (outbox) put(wave.stream_outbox, outbox, from, bytes);
       return;
     }
     for (std::size_t at = 0; at < bytes; at += kTileBytes) {
       const std::size_t length = std::min(kTileBytes, bytes - at);
-      put(wave.stream_outbox, outbox + at, from + at, length, nullptr);
+      put(wave.stream_outbox, outbox + at, from + at, length);
       put(stream, memory + at, from + at, length, ahead ? ahead + at : nullptr);
     }
     return;
   }
   const ReduceFn reduce = arithmetic_.reduce[static_cast<int>(call.dtype)][static_cast<int>(call.op)];
   const int divisor = op.completes && call.op == Op::Avg ? call.program->n_ranks : 1;
-  if (memory && !outbox && !stream) {
-    reduce(memory, sources, op.n_sources, 0, elements, divisor);
+  if (stream) {
+    void* const targets[] = {memory, outbox};
+    const bool both = outbox && wave.stream_outbox;
+    arithmetic_.reduce_streamed[static_cast<int>(call.dtype)][static_cast<int>(call.op)](
+        targets, both ? 2 : 1, both ? nullptr : outbox, sources, op.n_sources, elements, divisor, ahead);
     return;
   }
-  if (stream && !wave.stream_outbox) {
-    void* const target = memory;
-    arithmetic_.reduce_streamed[static_cast<int>(call.dtype)][static_cast<int>(call.op)](
-        &target, 1, outbox, sources, op.n_sources, elements, divisor, ahead);
+  if (memory && !outbox) {
+    reduce(memory, sources, op.n_sources, 0, elements, divisor);
     return;
   }
   // The result goes to a tile of own memory first: plain vector stores into lines that a peer has read are slow,
@@ -75,10 +76,9 @@ void Group::execute(const Call& call, const Wave& wave, const Instruction& op, c
   for (std::size_t first = 0; first < elements; first += tile_elements) {
     const std::size_t length = std::min(tile_elements, elements - first);
     const std::size_t at = first * call.plan.item, length_bytes = length * call.plan.item;
-    char* const tile = memory && !stream ? memory + at : tile_memory;
+    char* const tile = memory ? memory + at : tile_memory;
     reduce(tile, sources, op.n_sources, first, length, divisor);
-    if (stream) put(true, memory + at, tile, length_bytes, nullptr);
-    if (outbox) put(wave.stream_outbox, outbox + at, tile, length_bytes, nullptr);
+    if (outbox) put(wave.stream_outbox, outbox + at, tile, length_bytes);
   }
 }
 
@@ -104,7 +104,7 @@ void Group::store_everywhere(const Call& call, const Wave& wave, const Instructi
     const char* tile = static_cast<const char*>(sources_[0]) + first * item;
     for (int k = 0; k < m; k++) {
       char* const to = static_cast<char*>(stores_[static_cast<std::size_t>(k)]) + first * item;
-      if (to != tile) put(wave.stream, to, tile, length * item, nullptr);
+      if (to != tile) put(wave.stream, to, tile, length * item);
     }
   }
 }

@@ -122,7 +122,7 @@ void Group::pull(const Call& call, const Wave& wave, const Instruction& op, char
         read_peer(origins_[k], reinterpret_cast<std::uintptr_t>(from), to, length * item);
         operands_[k] = to;
       }
-      execute(call, wave, op, operands_.data(), memory + first * item, nullptr, length, nullptr);
+      execute(call, wave, op, operands_.data(), memory + first * item, nullptr, length);
     }
   }
   // A peer whose call has failed may have let go of its buffers; it has said so first. When the kernel lets go of the pages
