@@ -29,6 +29,7 @@ Call Call::make(std::shared_ptr<const Program> program, Collective collective, D
   call.segment_bytes = segment_bytes;
   call.stream = stream;
   call.outbox = call.plan.fits_in_line ? Outbox::Cached : outbox;
+  if (!stream && outbox != Outbox::Streamed) call.script = Script::resolved(*program, call.plan, op == Op::Avg);
   const auto n = static_cast<std::size_t>(program->n_ranks);
   const bool is_root = program->rank == root;
   switch (collective) {

@@ -13,6 +13,7 @@
 #include "codec.h"
 #include "elements.h"
 #include "program.h"
+#include "script.h"
 
 namespace autotune {
 
@@ -23,6 +24,7 @@ inline constexpr int kOutboxes = 3;
 struct Call {
   std::shared_ptr<const Program> program;
   Plan plan;
+  std::shared_ptr<const Script> script;  // of a short call; else null
   Collective collective;
   DType dtype;
   Op op;

@@ -99,6 +99,9 @@ class Group {
   void begin(const Call& call, const Places* places);
   void populate();
   std::size_t rotation_bytes() const;
+  void run_waves(const Call& call, const Buffers& buffers);
+  void run_script(const Call& call, const Buffers& buffers);
+  void tell_clock(std::uint64_t clock);
   void run_level(const Call& call, const Wave& wave, const Buffers& buffers);
   void put(bool stream, char* to, const char* from, std::size_t bytes, const char* ahead = nullptr) const;
   const char* read_soon(const Call& call, const Wave& wave, const Instruction& op, const Buffers& buffers,
@@ -138,6 +141,7 @@ class Group {
   void take_place(const Call& call);
   // Whether it was there at the first look.
   bool await_message(int source, const Header& header, std::uint64_t word);
+  void await_who_shares_the_core(const Wave& wave);
   void await_clock(int source, std::uint64_t clock);
   void compare_with(int source);
   std::string differences(std::uint64_t number, int source) const;

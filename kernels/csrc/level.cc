@@ -54,6 +54,7 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
     }
   }
 
+  if (waiting_.crowded() && level.awaited.size() > 1) await_who_shares_the_core(wave);
   int left = level.before_post;
   if (level.posts && left == 0) post(mine, call, wave, buffers);
   for (int i = level.first; i < level.last; i++) {

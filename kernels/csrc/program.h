@@ -57,6 +57,7 @@ struct Level {
   std::int32_t last;         // one past
   std::int32_t before_post;  // instructions that the message waits for
   bool posts;                // whether anybody awaits a message of this level
+  std::vector<std::int32_t> awaited;  // whose messages of the level before it takes, each once
   std::vector<RemoteReader> remote_readers;
 };
 

@@ -24,7 +24,7 @@
 namespace autotune {
 
 inline constexpr std::uint64_t kMagic = 0x6175746F74756E65;  // "autotune"
-inline constexpr std::uint32_t kLayoutVersion = 7;
+inline constexpr std::uint32_t kLayoutVersion = 8;
 inline constexpr int kSlots = 32;          // message slots of one call
 inline constexpr int kBanks = 32;          // calls whose lines and small messages are apart
 inline constexpr int kBankLines = kSlots + 2;  // from bank to bank: at a power of two all would share two sets of a cache
@@ -76,7 +76,8 @@ struct alignas(128) RankLine {
   std::atomic<std::int32_t> pid;
   Word probe;   // address of a word in its process that the others try to read
   Word probed;  // 0 until it has tried theirs; then 1, or (rank + 1) << 32 | errno of one that it cannot read
-  char pad1[96];
+  std::atomic<std::int32_t> core;  // 1 + where it ran when it last waited; 0 where nobody knows
+  char pad1[92];
   alignas(128) Word handed;  // a line that goes from its owner to whoever reads its messages and back: how long that takes
   alignas(128) CallRecord history[kHistory];
 };

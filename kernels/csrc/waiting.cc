@@ -61,6 +61,14 @@ void Waiting::watch(int rank) {
 
 void Waiting::yield() const { sched_yield(); }
 
+// Says where this rank is, too, so that who waits for it knows.
+bool Waiting::is_elsewhere(int source) {
+  const int core = 1 + sched_getcpu();
+  std::atomic<std::int32_t>& mine = segment_.line(rank_).core;
+  if (mine.load(std::memory_order_relaxed) != core) mine.store(core, std::memory_order_relaxed);
+  return segment_.line(source).core.load(std::memory_order_relaxed) != core;
+}
+
 long Waiting::yields_of_this_wait(int source) {
   constexpr std::uint32_t kAllAgain = 64;  // one wait in so many tries them all, to find out that yielding helps again
   const long again = ++waits_ % kAllAgain == 0 ? policy_.yields : yields_;

@@ -4,7 +4,8 @@
 // on every rank of the group. Knows no schedules and no payload.
 //
 // A wait spins (ranks have cores of their own), then yields, then sleeps on the bell of the rank it waits for. Where ranks
-// outnumber cores, how often it yields follows from how waits went: between sessions that the kernel schedules as groups
+// outnumber cores, it spins only for a rank that has another core, and no longer than the kernel takes to change ranks;
+// and how often it yields follows from how waits went: between sessions that the kernel schedules as groups
 // (autogroup, containers) a yield hands the core to nobody, and 400 of them cost half a millisecond. Whoever
 // publishes looks at its `sleepers` after the store, without a fence. That look may pass the store on every CPU, so the
 // sleeper makes all running ranks of the group pass a barrier (membarrier(2)) between announcing itself and its last
@@ -56,6 +57,12 @@ class Waiting {
 
   // Whether no other rank has this one's core.
   bool alone() const { return policy_.spins > 0; }
+  // Whether ranks of one host outnumber the cores.
+  bool crowded() const { return policy_.spins == 0 && !network_; }
+  // Whether both were on one core when they last waited. Wrong for a while where the kernel moves them.
+  bool shares_core(int rank) const {
+    return segment_.line(rank).core.load(std::memory_order_relaxed) == segment_.line(rank_).core.load(std::memory_order_relaxed);
+  }
 
   // Watch for the death of a rank from now on. Its pid must be in its line.
   void watch(int rank);
@@ -68,13 +75,14 @@ class Waiting {
       if (network_) [[unlikely]] look_at_network(source);
       else cpu_relax();
     }
+    if (crowded() && is_elsewhere(source) && comes_soon(ready)) return;
     const long yields = yields_of_this_wait(source);
     for (long turn = 0;; turn++) {
       if (ready()) {
         learn(turn, yields);
         return;
       }
-      inspect();
+      if (turn >= kYieldsUnseen || turn >= yields) inspect();
       if (turn < yields) {
         if (!network_ || !look_at_network(source)) yield();
         continue;
@@ -111,7 +119,24 @@ class Waiting {
  private:
   using Clock = std::chrono::steady_clock;
 
+  // Looking at others' records takes lines from those who write them in every call, and most waits end at once.
+  static constexpr long kYieldsUnseen = 3;
+  static constexpr std::chrono::nanoseconds kChangeOfRanks{1500};
+
   void yield() const;
+  bool is_elsewhere(int source);
+  template <class Ready>
+  static bool comes_soon(Ready ready) {
+    constexpr int kLooksBetween = 8;  // a look at the clock takes as long as some of these
+    const Clock::time_point end = Clock::now() + kChangeOfRanks;
+    do
+      for (int i = 0; i < kLooksBetween; i++) {
+        if (ready()) return true;
+        cpu_relax();
+      }
+    while (Clock::now() < end);
+    return false;
+  }
   // What comes from other hosts while this rank waits for one of its own can wait a little; what it has not sent cannot.
   bool look_at_network(int source) {
     constexpr std::uint32_t kLooksBetween = 8;

@@ -14,7 +14,7 @@ SOURCES = Path(__file__).resolve().parents[2] / "kernels" / "csrc"
 _ACCESSES = {
     "message store": ("level.cc", r"header\.word\.store\(wave\.word, "),  # Group::post
     "message load": ("group.cc", r"header\.word\.load\("),  # Group::await_message
-    "clock store": ("group.cc", r"line\.clock\.store\(start \+ w \+ 1, "),  # Group::run
+    "clock store": ("group.cc", r"clock\.store\(clock, "),  # Group::tell_clock
     "clock load": ("group.cc", r"theirs\.load\("),  # Group::await_clock
     "sleepers load": ("waiting.h", r"\.sleepers\.load\("),  # Waiting::ring
     "record open": ("group.cc", r"record\.tag\.store\(0, "),  # Group::begin
@@ -30,7 +30,11 @@ _ACCESSES = {
 }
 _NOT_MODELLED = {
     "group.cc": (r"theirs\.tag\.load\(",),  # AUTOTUNE_CHECK waits for a record as for a message
-    "waiting.h": (r"\.broken\.load\(",),  # a late look at a failure; what follows it reads again
+    "waiting.h": (
+        r"\.broken\.load\(",  # a late look at a failure; what follows it reads again
+        r"\.core\.load\(",  # where a rank runs: chooses how to wait, never whether
+    ),
+    "waiting.cc": (r"(mine|\.core)\.(load|store)\(",),  # the same
     "point_to_point.cc": (r"header\.(message_bytes|what)\.(store|load)\(",),  # between the edges of the piece
 }
 _ORDER = r"std::memory_order_(\w+)\)"

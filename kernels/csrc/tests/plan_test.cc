@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "failure.h"
+#include "script.h"
 #include "segment.h"
 #include "tests.h"
 
@@ -99,6 +100,30 @@ void check_encoded(const Programs& programs) {
       check_slots(algorithm, plan);
     }
   }
+}
+
+// A script is for the short calls of the staged programs, and says of each instruction what the program does.
+void check_scripts(const Programs& programs) {
+  for (const Algorithm& algorithm : programs)
+    for (std::size_t count : {0, 1, 100, 70'000}) {
+      const Program& program = *algorithm.programs[0];
+      const Plan plan = Plan::derive(program, count, DType::Float32, 1 << 20, 8 << 20, 4);
+      const auto script = Script::resolved(program, plan, true);
+      const std::string about = describe(algorithm, plan);
+      const bool staged = algorithm.exchange == Exchange::Staged;
+      CHECK(!script || (staged && plan.slices == 1 && plan.window == program.levels.size()), about);
+      CHECK(script || count > 1 || !staged || program.levels.size() > 8, about);
+      if (!script) continue;
+      CHECK(script->steps.size() == program.instructions.size(), about);
+      for (std::size_t i = 0; i < script->steps.size(); i++) {
+        const Step& step = script->steps[i];
+        const Instruction& op = program.instructions[i];
+        CHECK(step.n_sources == op.n_sources, about);
+        CHECK((step.memory != 0) == ((op.destinations & (kToOutput | kToScratch)) != 0), about);
+        CHECK((step.piece_at >= 0) == ((op.destinations & kToOutbox) != 0), about);
+        CHECK(step.piece_at < 0 || step.piece_at + step.bytes <= std::max<std::size_t>(plan.slot_bytes, kInlineBytes), about);
+      }
+    }
 }
 
 void check_extremes(const Programs& programs) {
@@ -279,6 +304,7 @@ void check_exchanges(const Programs& programs) {
 void test_plans(const Programs& programs, std::uint64_t seed) {
   check_random_plans(programs, seed);
   check_encoded(programs);
+  check_scripts(programs);
   check_extremes(programs);
   check_loading(programs);
   check_exchanges(programs);

@@ -22,4 +22,4 @@ function(add_planted name source released)
 endfunction()
 
 add_planted(message level.cc "header.word.store(wave.word")
-add_planted(clock group.cc "line.clock.store(start + w + 1")
+add_planted(clock group.cc "clock.store(clock")

@@ -142,7 +142,8 @@ void make(Group& group, const Drawn& drawn, int number) {
   const Algorithm& algorithm = *drawn.algorithm;
   const Arguments& arguments = drawn.arguments;
   const int n = group.n_ranks(), rank = group.rank();
-  const Call call = make_call(algorithm, rank, arguments, group.half_bytes());
+  Call call = make_call(algorithm, rank, arguments, group.half_bytes());
+  if (drawn.seed >> rank & 1) call.script = nullptr;  // the others cannot tell whether this rank interprets
   std::vector<char> filled = input_of(algorithm.collective, arguments.dtype, arguments.op, n, rank, arguments.count,
                                       drawn.seed);
   if (!call.input_elements) filled.clear();  // this rank is not the root
