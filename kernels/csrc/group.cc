@@ -100,7 +100,9 @@ void Group::run(const Call& call, const void* input, void* output, const Splits*
     find_leaving(call, buffers);
     find_landings(call, buffers);
   }
-  if (call.script && (in_banks_ || exchanges_) && !splits && !residual) {
+  // Messages in halves may have to go past the caches where the ranks have cores of their own (outbox_stores.h).
+  const bool cached = in_banks_ || exchanges_ || waiting_.crowded();
+  if (call.script && cached && !network_ && !splits && !residual) {
     run_script(call, buffers);
     tell_clock(epoch_ + call.plan.waves);
   } else {

@@ -61,7 +61,7 @@ void Group::take_place(const Call& call) {
 // that rotates, the others' two calls later, when their owners have done so. Where the kernel cannot (before 5.14), pages
 // come one by one.
 void Group::populate() {
-  if (rotated_calls_ == 3) return;
+  if (rotated_calls_ == 3 || rotation_bytes() == 0) return;
   rotated_calls_++;
   for (int rank = 0; rank < n_ranks(); rank++) {
     const bool own = rank == rank_;

@@ -10,14 +10,13 @@ namespace autotune {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 31;  // of a buffer, since places are of 32 bits
-constexpr std::size_t kMostExchanged = 32 << 10;  // of a message between two ranks: beyond, nothing is seen of the interpreter
+constexpr std::size_t kMostMessage = 64 << 10;  // beyond, nothing is seen of the interpreter
 
 bool is_short(const Program& program, const Plan& plan) {
   const std::size_t levels = program.levels.size();
   const std::size_t blocks = program.vertical ? static_cast<std::size_t>(program.n_ranks) : 1;
-  const bool fits = levels * plan.slot_bytes <= kBankBytes || (program.exchanges && plan.slot_bytes <= kMostExchanged);
-  return !program.zero_copy && !program.lossy && plan.slices == 1 && plan.in_flight == 1 && plan.window == levels && fits &&
-         blocks * plan.count * plan.item < kMostBytes;
+  return !program.zero_copy && !program.lossy && plan.slices == 1 && plan.in_flight == 1 && plan.window == levels &&
+         plan.slot_bytes <= kMostMessage && blocks * plan.count * plan.item < kMostBytes;
 }
 
 }  // namespace

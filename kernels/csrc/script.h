@@ -1,8 +1,7 @@
 // A short call, resolved: each instruction with its places in bytes, so that a run computes none of them.
 //
-// In: a program and the plan of a call of one slice, whose messages fit into a bank, or go from two ranks to each other.
-// Out: steps in the program's order, the same arithmetic on the same operands. Touches no memory of a user's and no shared
-// memory; short_call.cc runs it.
+// In: a program and the plan of a call of one slice, whose messages are small. Out: steps in the program's order, the same
+// arithmetic on the same operands. Touches no memory of a user's and no shared memory; short_call.cc runs it.
 //
 // Most of a short call is the interpreter's own work, and ranks that share a core do it with branch predictors that the
 // others have trained on code at other addresses meanwhile. Xeon, 2 cores, private buffers, fresh inputs, interpreted over

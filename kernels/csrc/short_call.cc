@@ -1,8 +1,8 @@
 // A short call's way through its levels, by its script; see script.h. The protocol is the interpreter's, group.h's: the same
 // messages in the same places, announced by the same words, awaited in the same way.
 //
-// In: a call that has begun, whose messages lie in a bank or in slots that two ranks swap. Out: its results; that its last
-// wave has ended is the caller's to tell.
+// In: a call that has begun, and whose messages go through the caches. Out: its results; that its last wave has ended is the
+// caller's to tell.
 #include <cstring>
 
 #include "script.h"
@@ -30,6 +30,7 @@ void Group::run_script(const Call& call, const Buffers& buffers) {
   const bool crowded = waiting_.crowded();
   Wave wave;  // what announcing and awaiting need to know of one
   wave.bank = bank_of(call_);
+  wave.half = static_cast<int>(call_ & 1);
   wave.stream = wave.stream_outbox = false;
   Header* const mine = segment_.headers(rank_, wave.bank);
   const auto message = [&](int rank, Header& header, std::size_t slot, bool swapped) {
