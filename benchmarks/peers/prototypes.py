@@ -22,6 +22,7 @@ from .libraries import FLAGS, SAMPLER, SOURCES
 
 TIMEOUT_S = 60
 _SEGMENTS = (64 << 10, 256 << 10, 1 << 20)
+_MOST_PIPELINED = 256 << 10
 _ALGORITHMS: Mapping[str, Mapping[Collective, tuple[str, ...]]] = {
     "fused": {
         Collective.ALL_REDUCE: ("auto", "flat", "direct", "rsag"),
@@ -61,6 +62,8 @@ class Prototype:
                     found.append(Config(algorithm=algorithm, segment_bytes=segment))
                     continue
                 program = f"{cell.collective.value}.{algorithm}"
+                if segment > _MOST_PIPELINED and cell.message_bytes > segment:
+                    continue  # four slices of three slots each are more than its outbox, and it ends
                 if (self.program.parent / "prog" / f"{program}.{cell.n_ranks}").exists():
                     found += [
                         Config(algorithm=program, segment_bytes=segment, knobs=(("tile", tile),)) for tile in (0, 32768)

@@ -155,17 +155,17 @@ void Group::begin(const Call& call, const Places* places) {
       compare_with(other);
     }
   }
-  // This half of the outbox was last read in the call before the previous one, this bank kBanks calls ago. A
+  // This half of the outbox was last read in the call before the previous one, this bank so many calls of its kind ago. A
   // synchronising call has shown that everyone had started it, and so had left all before.
   const Plan& plan = call.plan;
   const std::size_t used = plan.window * plan.in_flight * plan.slot_bytes;
   exchanges_ = !network_ && !plan.fits_in_line && call.program->exchanges;
   in_banks_ = !network_ && (plan.fits_in_line || (!exchanges_ && used <= kBankBytes));
-  const std::uint64_t started = in_banks_ || exchanges_ ? starts_[(call_ + 1) % kBanks] : previous_start_;
-  if (all_started_ < started)
-    for (int other = 0; other < n_ranks(); other++)
-      if (other != rank_ && !remote(other)) await_clock(other, started);
-  starts_[call_ % kBanks] = epoch_;
+  calls_[call.program->synchronising]++;
+  std::uint64_t& bank_end = bank_ends_[bank_in(*call.program, 0)];
+  const std::uint64_t started = in_banks_ || exchanges_ ? bank_end : previous_start_;
+  if (all_started_ < started) await_everyone(started);
+  bank_end = epoch_ + plan.waves;
   if (!previous_synchronising_ && network_) [[unlikely]] await_remote_readers(*call.program);
   take_place(call);
   const auto needed = static_cast<std::size_t>(call.program->scratch_blocks) * call.plan.block_limit * call.plan.item *
@@ -194,6 +194,13 @@ void Group::await_who_shares_the_core(const Wave& wave) {
   for (std::int32_t source : wave.level->awaited)
     if (waiting_.shares_core(source))
       await_message(source, segment_.headers(source, wave.bank)[wave.previous_slot], wave.previous_word);
+}
+
+// Who shares the core first, for the same reason. The second turn leaves nobody out, since where ranks are may change.
+void Group::await_everyone(std::uint64_t clock) {
+  for (const bool all : {false, true})
+    for (int other = 0; other < n_ranks(); other++)
+      if (other != rank_ && !remote(other) && (all || waiting_.shares_core(other))) await_clock(other, clock);
 }
 
 void Group::await_clock(int source, std::uint64_t clock) {

@@ -115,8 +115,14 @@ class Group {
   void try_single_copy();
   void read_peer(int source, std::uint64_t from, void* to, std::size_t bytes);
   void pull(const Call& call, const Wave& wave, const Instruction& op, char* memory, std::size_t elements);
-  // Over several hosts packets know halves only.
-  int bank_of(std::uint64_t call) const { return static_cast<int>(call % (network_ ? 2 : kBanks)); }
+  // The bank of this call, or of the one that comes so many calls later if all are of its kind. Over several hosts packets
+  // know halves only.
+  int bank_in(const Program& program, std::uint64_t calls) const {
+    if (network_) return static_cast<int>((call_ + calls) & 1);
+    const std::uint64_t number = calls_[program.synchronising] + calls;
+    if (program.synchronising) return static_cast<int>(number % kSynchronisingBanks);
+    return kSynchronisingBanks + static_cast<int>(number % (kBanks - kSynchronisingBanks));
+  }
   bool remote(int rank) const { return network_ && network_->remote(rank); }
   void send_to_other_hosts(const Call& call, const Wave& wave);
   std::size_t find_stretches(const Call& call, const Wave& wave, const RemoteReader& reader, const char* payload);
@@ -143,6 +149,7 @@ class Group {
   bool await_message(int source, const Header& header, std::uint64_t word);
   void await_who_shares_the_core(const Wave& wave);
   void await_clock(int source, std::uint64_t clock);
+  void await_everyone(std::uint64_t clock);
   void compare_with(int source);
   std::string differences(std::uint64_t number, int source) const;
   std::string describe(int rank, std::uint64_t call_number) const;
@@ -162,7 +169,8 @@ class Group {
   std::uint64_t epoch_ = 1;           // first wave of the next call
   std::uint64_t previous_start_ = 0;  // first wave of the call before
   bool previous_synchronising_ = true;
-  std::uint64_t starts_[kBanks] = {};  // first waves of the latest calls, by number
+  std::uint64_t calls_[2] = {};           // those that do not synchronise, and those that do, this one too
+  std::uint64_t bank_ends_[kBanks] = {};  // first wave after the latest call of each bank
   std::uint64_t all_started_ = 0;      // first wave of the latest call that is known to have begun on every rank
   int rotated_calls_ = 0;     // counted up to 3
   bool banks_touched_ = false;

@@ -73,7 +73,7 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
           const Header& theirs = segment_.headers(source.rank, wave.bank)[wave.previous_slot];
           // A sender that does not wait for this rank is ahead, then; its later lines can come meanwhile.
           if (await_message(source.rank, theirs, wave.previous_word) && in_banks_ && !program.synchronising)
-            __builtin_prefetch(&segment_.headers(source.rank, bank_of(call_ + kLinesAhead))[wave.previous_slot]);
+            __builtin_prefetch(&segment_.headers(source.rank, bank_in(program, kLinesAhead))[wave.previous_slot]);
           if (wave.learns) outbox_stores_.take_line(source.rank);
           const char* message = plan.fits_in_line ? theirs.payload
                                                   : messages(source.rank, wave, wave.previous_swapped) +
@@ -167,9 +167,10 @@ void Group::post(Header& header, const Call& call, const Wave& wave, const Buffe
   // while this rank waits, saves the next call that trip: 1.15x in the host's fast state, 1.4x in its slow one, up to
   // 2 KiB; beyond, it is lost in the copying.
   if (!wave.last_post || call.plan.slot_bytes > kTakenBackBytes) return;
-  prefetch_to_write(&segment_.headers(rank_, bank_of(call_ + 1))[0]);
+  const int next = bank_in(*call.program, 1);
+  prefetch_to_write(&segment_.headers(rank_, next)[0]);
   if (call.plan.fits_in_line || !in_banks_) return;
-  const char* const message = segment_.bank(rank_, bank_of(call_ + 1));
+  const char* const message = segment_.bank(rank_, next);
   for (std::size_t at = 0; at < call.plan.slot_bytes; at += 64) prefetch_to_write(message + at);
 }
 

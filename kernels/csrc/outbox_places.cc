@@ -42,8 +42,7 @@ void Group::take_place(const Call& call) {
   // the same bytes, its readers must have gone.
   const std::size_t slots = exchanges_ ? plan.window * plan.in_flight : 0, slot_bytes = exchanges_ ? plan.slot_bytes : 0;
   if (slots != outbox_slots_ || slot_bytes != outbox_slot_bytes_)
-    for (int other = 0; other < n_ranks(); other++)
-      if (other != rank_ && !remote(other)) await_clock(other, outbox_end_);
+    await_everyone(outbox_end_);
   outbox_slots_ = slots;
   outbox_slot_bytes_ = slot_bytes;
   outbox_end_ = epoch_ + plan.waves;

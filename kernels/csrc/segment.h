@@ -26,7 +26,8 @@ namespace autotune {
 inline constexpr std::uint64_t kMagic = 0x6175746F74756E65;  // "autotune"
 inline constexpr std::uint32_t kLayoutVersion = 8;
 inline constexpr int kSlots = 32;          // message slots of one call
-inline constexpr int kBanks = 32;          // calls whose lines and small messages are apart
+inline constexpr int kBanks = 40;          // calls whose lines and small messages are apart
+inline constexpr int kSynchronisingBanks = 8;  // the first of them: for calls that let nobody run ahead
 inline constexpr int kBankLines = kSlots + 2;  // from bank to bank: at a power of two all would share two sets of a cache
 inline constexpr std::size_t kBankBytes = 8 << 10;  // what a call's messages may fill in its bank
 inline constexpr int kInlineBytes = 56;    // payload that fits into the cache line of its word

@@ -29,7 +29,7 @@ void Group::run_script(const Call& call, const Buffers& buffers) {
   const ReduceFn reduce = arithmetic_.reduce[static_cast<int>(call.dtype)][static_cast<int>(call.op)];
   const bool crowded = waiting_.crowded();
   Wave wave;  // what announcing and awaiting need to know of one
-  wave.bank = bank_of(call_);
+  wave.bank = bank_in(program, 0);
   wave.half = static_cast<int>(call_ & 1);
   wave.stream = wave.stream_outbox = false;
   Header* const mine = segment_.headers(rank_, wave.bank);
@@ -55,7 +55,7 @@ void Group::run_script(const Call& call, const Buffers& buffers) {
           Header& theirs = segment_.headers(operand.from, wave.bank)[wave.previous_slot];
           // A sender that does not wait for this rank is ahead, then; its later lines can come meanwhile.
           if (await_message(operand.from, theirs, wave.previous_word) && !program.synchronising)
-            __builtin_prefetch(&segment_.headers(operand.from, bank_of(call_ + kLinesAhead))[wave.previous_slot]);
+            __builtin_prefetch(&segment_.headers(operand.from, bank_in(program, kLinesAhead))[wave.previous_slot]);
           base = message(operand.from, theirs, wave.previous_slot, !swapped_[wave.previous_slot]);
         } else if (operand.from == Operand::kOutput) {
           base = buffers.output;

@@ -15,7 +15,7 @@ void Group::run_waves(const Call& call, const Buffers& buffers) {
 
   Wave wave;  // all of it is set below; clearing it first was 3 % of the samples of a profile of small calls
   wave.half = half;
-  wave.bank = bank_of(call_);
+  wave.bank = bank_in(program, 0);
   // Where an output is an input too, its lines are here already; a broadcast's are only where it starts.
   wave.stream = call.stream && (buffers.input != buffers.output || call.collective == Collective::Broadcast);
   wave.learns = !network_ && !in_banks_ && !exchanges_ && OutboxStores::learns(call);

@@ -15,7 +15,7 @@ from autotune.kernels.programs import Route, load_program, lossy_names
 from autotune.types import Collective, Config
 
 C = Collective
-BANKS = 32  # small messages of so many calls in a row lie apart (kernels/csrc/segment.h)
+BANKS = 40  # small messages of so many calls in a row lie apart (kernels/csrc/segment.h)
 CODED = Call(collective=C.ALL_REDUCE, algorithm="ring", count=900, segment_bytes=1024, values="biased", codec="int4")
 
 

@@ -32,7 +32,8 @@ class Rules:
         without: waits that are left out: "slot", "half", "layout", "final" or "program"; or "swap", and messages of
             an exchange stay in their sender's outbox.
         slot_lead: a slot is written again so many waves too early.
-        banks: calls whose words are apart. The source has more, which only makes it rarer that one is used again.
+        banks: calls whose words are apart, of those that synchronise and of the others. The source has more, which only
+            makes it rarer that one is used again.
         bank_lead: so many calls too early.
     """
 
@@ -116,6 +117,7 @@ class _Rank:
         self._rank, self._rules = rank, rules
         self._call, self._epoch, self._starts, self._all_started = 0, 1, [0], 0
         self._outbox_end, self._layout, self._swapped = 0, (0, 0), dict[tuple[int, int], bool]()
+        self._calls, self._bank, self._bank_spans = [0, 0], 0, dict[int, tuple[int, int]]()
 
     def calls(self, calls: Sequence[Call]) -> Iterator[Operation]:
         for call in calls:
@@ -138,7 +140,9 @@ class _Rank:
             for number in reversed(range(call.n_slices)):
                 level = wave - call.spacing * number
                 if 0 <= level < len(program.levels):
-                    part = _Level(self._rank, self._rules, call, self._call, start, wave, number, self._swapped)
+                    part = _Level(
+                        self._rank, self._rules, call, self._call, self._bank, start, wave, number, self._swapped
+                    )
                     yield from part.operations()
                     if call.exchanges and program.posts[level]:
                         self._swapped[part.slot(wave)] = not self._swapped.get(part.slot(wave), False)
@@ -155,8 +159,13 @@ class _Rank:
         """`Group::begin`."""
         self._call += 1
         in_banks = call.in_line or call.programs[0].zero_copy or (call.small and not call.exchanges)
-        back = self._rules.banks - 1 + self._rules.bank_lead if in_banks or call.exchanges else 1
-        started = self._starts[max(0, self._call - back)]
+        program = call.programs[self._rank]
+        banks = self._rules.banks
+        self._calls[program.synchronising] += 1
+        self._bank = banks * program.synchronising + self._calls[program.synchronising] % banks
+        last = self._bank_spans.get(self._bank, (0, 0))
+        started = last[0 if self._rules.bank_lead else 1] if in_banks or call.exchanges else self._starts[-1]
+        self._bank_spans[self._bank] = (self._epoch, self._epoch + call.waves)
         if self._all_started < started and "half" not in self._rules.without:
             for other in range(call.programs[0].n_ranks):
                 if other != self._rank:
@@ -184,6 +193,7 @@ class _Level:
         rules: Rules,
         call: Call,
         number: int,
+        bank: int,
         start: int,
         wave: int,
         part: int,
@@ -191,7 +201,7 @@ class _Level:
     ) -> None:
         self._rank, self._rules, self._call, self._start, self._wave, self._slice = rank, rules, call, start, wave, part
         self._program = call.programs[rank]
-        self._half, self._bank = number % 2, number % rules.banks
+        self._half, self._bank = number % 2, bank
         self._level = wave - call.spacing * part
         self._swapped = swapped
 
