@@ -4,6 +4,7 @@
 #include PROTOTYPE
 #undef main
 
+#include "processes.h"
 #include "sampler.h"
 
 namespace {
@@ -35,18 +36,17 @@ const char* configure(const char* config, enum collective, std::size_t count) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+  if (argc != 4 && argc != 6) return 2;
   N = std::atoi(argv[3]);
   int cores = 1;
   for (const char* c = argv[2]; *c; c++) cores += *c == ',';
   if (N > cores) SPIN = 0;
-  const std::size_t bytes = sizeof(RankSeg) * static_cast<std::size_t>(N) + sizeof(Chan) * static_cast<std::size_t>(N * N);
-  void* shared = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) return 2;
-  G = static_cast<RankSeg*>(shared);
-  CH = reinterpret_cast<Chan*>(static_cast<char*>(shared) + sizeof(RankSeg) * static_cast<std::size_t>(N));
-  for (R = 0; R < N - 1; R++)
-    if (fork() == 0) break;
+  const std::size_t segments = sizeof(RankSeg) * static_cast<std::size_t>(N);
+  const processes started = start_ranks(argc, argv, N, segments + sizeof(Chan) * static_cast<std::size_t>(N * N));
+  if (!started.memory) return 2;
+  R = started.rank;
+  G = reinterpret_cast<RankSeg*>(started.memory);
+  CH = reinterpret_cast<Chan*>(started.memory + segments);
   library lib{};
   lib.version = "fused prototype";
   lib.rank = R;
@@ -55,9 +55,5 @@ int main(int argc, char** argv) {
   lib.run[ALL_REDUCE] = all_reduce;
   lib.run[ALL_GATHER] = all_gather;
   lib.configure = configure;
-  const int code = serve(&lib, argv[1], argv[2]);
-  if (R == N - 1)
-    while (wait(nullptr) > 0) {
-    }
-  return code;
+  return after_children(serve(&lib, argv[1], argv[2]));
 }

@@ -5,8 +5,7 @@
 #include PROTOTYPE
 #undef main
 
-#include <sys/wait.h>
-
+#include "processes.h"
 #include "sampler.h"
 
 namespace {
@@ -41,23 +40,21 @@ const char* configure(const char* config, enum collective, std::size_t) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+  if (argc != 4 && argc != 6) return 2;
   N = std::atoi(argv[3]);
   int cores = 1;
   for (const char* c = argv[2]; *c; c++) cores += *c == ',';
   if (N > cores) SPIN = 0;
   const std::size_t ranks = static_cast<std::size_t>(N), headers = sizeof(Hdr) * 2 * MAXSLOT * ranks;
   const std::size_t boxes = (sizeof(Ctl) * ranks + headers + 4095) & ~std::size_t{4095};
-  void* shared = mmap(nullptr, boxes + 2 * HALF * ranks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) return 2;
-  char* base = static_cast<char*>(shared);
-  CT = reinterpret_cast<Ctl*>(base);
-  HD = reinterpret_cast<Hdr*>(base + sizeof(Ctl) * ranks);
-  BOX = base + boxes;
-  for (int r = 0; r < N; r++) CT[r].clock.store(1);
-  for (R = 0; R < N - 1; R++)
-    if (fork() == 0) break;
+  const processes started = start_ranks(argc, argv, N, boxes + 2 * HALF * ranks);
+  if (!started.memory) return 2;
+  R = started.rank;
+  CT = reinterpret_cast<Ctl*>(started.memory);
+  HD = reinterpret_cast<Hdr*>(started.memory + sizeof(Ctl) * ranks);
+  BOX = started.memory + boxes;
   CT[R].pid = getpid();
+  CT[R].clock.store(1);
   library lib{};
   lib.version = "interpreter prototype";
   lib.rank = R;
@@ -66,9 +63,5 @@ int main(int argc, char** argv) {
   const operation operations[COLLECTIVES] = {go, go, go, in_place, go, go};
   for (int k = 0; k < COLLECTIVES; k++) lib.run[k] = operations[k];
   lib.configure = configure;
-  const int code = serve(&lib, argv[1], argv[2]);
-  if (R == N - 1)
-    while (wait(nullptr) > 0) {
-    }
-  return code;
+  return after_children(serve(&lib, argv[1], argv[2]));
 }
