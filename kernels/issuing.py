@@ -105,6 +105,8 @@ class Issuing(ABC):
     ) -> Handle[R]:
         group = self.group
         view = None if source is None else bytes_of(source)
+        if view is not None and not view.nbytes:
+            view = memoryview(source)  # type: ignore[arg-type]  # of no bytes; in symmetric memory its place counts
 
         def operation() -> R:
             group.run(call, view, target)

@@ -150,6 +150,18 @@ def test_inputs_in_place_and_in_symmetric_memory_are_not_staged(pair: list[Commu
     assert both(run) == [[False, False]] * 2
 
 
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_call_of_no_elements_keeps_its_place_in_symmetric_memory(pair: list[Communicator], in_place: bool) -> None:
+    """A program over symmetric memory is made for one buffer or for two, of any size."""
+
+    def run(rank: int) -> None:
+        comm = pair[rank]
+        source, other = comm.allocate(4)[2:2], comm.allocate(4)[2:2]
+        comm.all_reduce(source, out=source if in_place else other, async_op=True).wait(TIMEOUT_S)
+
+    both(run)
+
+
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_a_changed_input_is_found_and_the_rank_is_named(checked: list[Communicator], symmetric: bool) -> None:
     count = STAGED_BYTES
