@@ -189,7 +189,7 @@ bool Group::await_message(int source, const Header& header, std::uint64_t word) 
 }
 
 // While ranks of this core have not run, what comes from other cores cannot end this rank's wait; and once they have, a
-// yield to them is lost. Ranks 4 and 8 on 2 cores change 1 and 3 times a call so, the least there is.
+// yield to them is lost. 4 and 8 ranks on 2 cores change 1 and 3 times a call and core so, the least there is.
 void Group::await_who_shares_the_core(const Wave& wave) {
   for (std::int32_t source : wave.level->awaited)
     if (waiting_.shares_core(source))
