@@ -80,8 +80,8 @@ class Sampler:
         exact = Inputs(shape, self._comm.rank, self._comm.n_ranks)
         group, barrier = self._comm.group, self._comm.barrier_call()
         times_us = []
-        # What follows is compiled, as all of it is in sampler.c: no rank's interpreter runs between another's rewrite and
-        # the calls that are timed, when what was rewritten would leave the cache of a core that they share.
+        # What follows is compiled, as all of it is in sampler.c: no rank's interpreter runs between another's rewrite
+        # and the calls that are timed, when what was rewritten would leave the cache of a core that they share.
         self._comm.barrier()
         for k in range(repeats):
             if k == 0 or words[3] == "fresh":
