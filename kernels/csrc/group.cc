@@ -188,6 +188,16 @@ bool Group::await_message(int source, const Header& header, std::uint64_t word) 
   return false;
 }
 
+// The line of a message of the level before, once it is there. A sender that does not wait for this rank is ahead, if it was
+// there at once; its later lines can come meanwhile.
+const Header& Group::await_line(const Program& program, const Wave& wave, int source) {
+  constexpr std::uint64_t kLinesAhead = 4;
+  const Header& theirs = segment_.headers(source, wave.bank)[wave.previous_slot];
+  if (await_message(source, theirs, wave.previous_word) && in_banks_ && !program.synchronising)
+    __builtin_prefetch(&segment_.headers(source, bank_in(program, kLinesAhead))[wave.previous_slot]);
+  return theirs;
+}
+
 // While ranks of this core have not run, what comes from other cores cannot end this rank's wait; and once they have, a
 // yield to them is lost. 4 and 8 ranks on 2 cores change 1 and 3 times a call and core so, the least there is.
 void Group::await_who_shares_the_core(const Wave& wave) {

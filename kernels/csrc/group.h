@@ -147,6 +147,7 @@ class Group {
   void take_place(const Call& call);
   // Whether it was there at the first look.
   bool await_message(int source, const Header& header, std::uint64_t word);
+  const Header& await_line(const Program& program, const Wave& wave, int source);
   void await_who_shares_the_core(const Wave& wave);
   void await_clock(int source, std::uint64_t clock);
   void await_everyone(std::uint64_t clock);

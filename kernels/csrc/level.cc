@@ -11,7 +11,6 @@ namespace autotune {
 namespace {
 
 constexpr std::size_t kTakenBackBytes = 2 << 10;
-constexpr std::uint64_t kLinesAhead = 4;
 
 }  // namespace
 
@@ -70,10 +69,7 @@ void Group::run_level(const Call& call, const Wave& wave, const Buffers& buffers
       origins_[static_cast<std::size_t>(k)] = -1;
       switch (source.space) {
         case Space::Peer: {
-          const Header& theirs = segment_.headers(source.rank, wave.bank)[wave.previous_slot];
-          // A sender that does not wait for this rank is ahead, then; its later lines can come meanwhile.
-          if (await_message(source.rank, theirs, wave.previous_word) && in_banks_ && !program.synchronising)
-            __builtin_prefetch(&segment_.headers(source.rank, bank_in(program, kLinesAhead))[wave.previous_slot]);
+          const Header& theirs = await_line(program, wave, source.rank);
           if (wave.learns) outbox_stores_.take_line(source.rank);
           const char* message = plan.fits_in_line ? theirs.payload
                                                   : messages(source.rank, wave, wave.previous_swapped) +

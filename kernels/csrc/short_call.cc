@@ -11,7 +11,6 @@
 namespace autotune {
 namespace {
 
-constexpr std::uint64_t kLinesAhead = 4;
 alignas(64) thread_local char result_memory[kBankBytes];  // of a result that only others keep
 
 inline void copy_short(char* to, const char* from, std::size_t bytes) {
@@ -33,7 +32,7 @@ void Group::run_script(const Call& call, const Buffers& buffers) {
   wave.half = static_cast<int>(call_ & 1);
   wave.stream = wave.stream_outbox = false;
   Header* const mine = segment_.headers(rank_, wave.bank);
-  const auto message = [&](int rank, Header& header, std::size_t slot, bool swapped) {
+  const auto message = [&](int rank, auto& header, std::size_t slot, bool swapped) {
     return plan.fits_in_line ? header.payload : messages(rank, wave, swapped) + slot * plan.slot_bytes;
   };
   for (std::size_t w = 0; w < program.levels.size(); w++) {
@@ -52,10 +51,7 @@ void Group::run_script(const Call& call, const Buffers& buffers) {
         const Operand& operand = script.operands[static_cast<std::size_t>(step.first + k)];
         const char* base = buffers.input;
         if (operand.from >= 0) {
-          Header& theirs = segment_.headers(operand.from, wave.bank)[wave.previous_slot];
-          // A sender that does not wait for this rank is ahead, then; its later lines can come meanwhile.
-          if (await_message(operand.from, theirs, wave.previous_word) && !program.synchronising)
-            __builtin_prefetch(&segment_.headers(operand.from, bank_in(program, kLinesAhead))[wave.previous_slot]);
+          const Header& theirs = await_line(program, wave, operand.from);
           base = message(operand.from, theirs, wave.previous_slot, !swapped_[wave.previous_slot]);
         } else if (operand.from == Operand::kOutput) {
           base = buffers.output;
