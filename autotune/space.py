@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from .types import Collective, Config, DType, KnobValue, Memory, OpClass, Problem
+from .types import SHARED_CORES, Collective, Config, DType, KnobValue, Memory, OpClass, Problem
 
 SEGMENTS = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
 """Segment sizes of the grid, in bytes: powers of four, from where a slice is still worth its messages to where it no
@@ -41,6 +41,7 @@ def native_candidates(
     single_copy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
     streamed_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
     lossy_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
+    shared_core_names: Callable[[Collective, int], tuple[str, ...]] = lambda collective, n_ranks: (),
     slices: Callable[[Config], int],
     preferred: Sequence[Config] = (),
     segments: Collection[int] = SEGMENTS,
@@ -60,9 +61,11 @@ def native_candidates(
         single_copy_names: those whose ranks can read each other's private buffers, where the host lets them.
         streamed_names: those whose outputs may be worth writing past the caches, where they are not anyway.
         lossy_names: those that may carry lossy codecs, for problems with an error budget.
+        shared_core_names: those for ranks that share cores, by a knob of the first preferred config's algorithm; of
+            symmetric memory only those that need no copies.
         slices: config -> number of slices for this problem.
         preferred: configs (default, reference) that name their plan instead, the first of several; not those whose
-            algorithm is not among the names, or that have a codec or knobs.
+            algorithm is not among the names, or that have a codec, or knobs but for exchange and shared_cores.
     """
     legal = names(problem.key.collective, problem.key.n_ranks)
     grid = [Config(algorithm=algorithm, segment_bytes=s) for algorithm in legal for s in sorted(segments)]
@@ -78,9 +81,17 @@ def native_candidates(
             for algorithm in single_copy_names(problem.key.collective, problem.key.n_ranks)
             for s in ZERO_COPY_SEGMENTS
         ]
+    symmetric = problem.key.memory is Memory.SYMMETRIC
+    streamed = streamed_names(problem.key.collective, problem.key.n_ranks)
+    grid += [
+        Config(algorithm=preferred[0].algorithm, segment_bytes=s, knobs=tuple(sorted((*knobs, (SHARED_CORES, name)))))
+        for name in shared_core_names(problem.key.collective, problem.key.n_ranks)
+        for knobs in ((_ZERO_COPY,) if symmetric else ((), _STREAMED) if streamed else ((),))
+        for s in (ZERO_COPY_SEGMENTS if symmetric else sorted(segments))
+    ]
     grid += [
         Config(algorithm=algorithm, segment_bytes=s, knobs=_STREAMED)
-        for algorithm in streamed_names(problem.key.collective, problem.key.n_ranks)
+        for algorithm in streamed
         for s in sorted(segments)
     ]
     if problem.key.max_error is not None and problem.key.dtype in _FLOATS and problem.key.op_class is not OpClass.PROD:
@@ -93,7 +104,8 @@ def native_candidates(
     plain = [
         c
         for c in preferred
-        if c.knobs in _EXCHANGES and c == Config(algorithm=c.algorithm, segment_bytes=c.segment_bytes, knobs=c.knobs)
+        if tuple(knob for knob in c.knobs if knob[0] != SHARED_CORES) in _EXCHANGES
+        and c == Config(algorithm=c.algorithm, segment_bytes=c.segment_bytes, knobs=c.knobs)
     ]
     named: dict[tuple[str, str, tuple[tuple[str, KnobValue], ...], int], Config] = {}
     for config in (*grid, *reversed(plain)):  # the last one names the plan

@@ -10,7 +10,16 @@ from ._native import create_segment
 from .communicator import Communicator, Selector
 from .feedback import ErrorFeedback
 from .knobs import Shape
-from .programs import distinct_names, host_numbers, lossy_names, single_copy_names, slices, zero_copy_names
+from .programs import (
+    distinct_names,
+    host_numbers,
+    lossy_names,
+    shared_core_names,
+    single_copy_names,
+    slices,
+    zero_copy_names,
+)
+from .shared_cores import sharing
 from .single_copy import single_copy_fault
 
 __all__ = [
@@ -22,6 +31,8 @@ __all__ = [
     "distinct_names",
     "host_numbers",
     "lossy_names",
+    "shared_core_names",
+    "sharing",
     "single_copy_fault",
     "single_copy_names",
     "slices",

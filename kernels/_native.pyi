@@ -137,6 +137,12 @@ class Group:
         """Where a buffer lies in this rank's symmetric memory, or None."""
 
     @property
+    def only_cores(self) -> list[int]:
+        """
+        By rank, the core to which it was bound when it joined; -1 where it may run on several.
+        """
+
+    @property
     def single_copy_fault(self) -> str:
         """
         Why calls cannot read the others' private buffers, the same on every rank; empty where they can.

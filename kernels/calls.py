@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from ..errors import UsageError
-from ..types import Collective, Config, ReduceOp
+from ..types import SHARED_CORES, Collective, Config, ReduceOp
 from . import _native
 from .codecs import Codec
 from .knobs import OUTBOXES, Knobs, Shape
@@ -30,11 +30,18 @@ class Calls:
     Args:
         host_of: by rank, the number of its host; None where all share one.
         last_hosts: as of `layout_of`.
+        cores: as `shared_cores.sharing` gives them, of a group on one host.
     """
 
-    def __init__(self, host_of: tuple[int, ...] | None = None, last_hosts: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        host_of: tuple[int, ...] | None = None,
+        last_hosts: tuple[int, ...] = (),
+        cores: tuple[int, ...] = (),
+    ) -> None:
         self._host_of = host_of
         self._last_hosts = last_hosts
+        self._cores = cores
         self._programs: OrderedDict[tuple[Collective, Route, int], _native.Program] = OrderedDict()
         self._calls: OrderedDict[tuple[Shape, Config, bool], _native.Call] = OrderedDict()
 
@@ -62,17 +69,24 @@ class Calls:
                 f"config {config}: without copies there are no messages to encode",
                 remedy="use exchange=staged, or the codec none",
             )
+        if codec.lossy and knobs.shared_cores:
+            raise UsageError(
+                f"config {config}: what a codec is off by is not known of {SHARED_CORES}",
+                remedy=f"leave out {SHARED_CORES}, or use the codec none",
+            )
         if knobs.exchange == "single_copy" and (fault := group.single_copy_fault):
             raise UsageError(f"config {config}: {fault}", remedy="use exchange=staged")
         in_place = knobs.exchange == "zero_copy" and in_place
-        route = Route(config.algorithm, knobs.exchange, in_place, codec.lossy)
+        shared = knobs.shared_cores if self._cores else None
+        algorithm = shared or config.algorithm
+        route = Route(algorithm, knobs.exchange, in_place, codec.lossy, self._cores if shared else ())
         call = group.prepare(
             self._program(group, shape, route),
             COLLECTIVE_NUMBER[shape.collective],
             DTYPE_NUMBER[shape.dtype],
             OP_NUMBER[shape.op],
             shape.root,
-            config.algorithm,
+            algorithm,
             shape.count,
             config.segment_bytes,
             knobs.in_flight,

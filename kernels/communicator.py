@@ -27,6 +27,7 @@ from .buffers import elements, named, numpy_dtype, op_of
 from .calls import Calls
 from .collectives import Collectives
 from .knobs import Shape, without_single_copy
+from .shared_cores import sharing
 from .symmetric import PRIVATE, Placing, SymmetricMemory
 
 if TYPE_CHECKING:
@@ -82,7 +83,10 @@ class Communicator(Collectives):
             raise UsageError(
                 f"the segment is for {self._group.n_ranks} ranks, not {n_ranks}", remedy="give all ranks one segment"
             )
-        self._calls = Calls() if hosts is None else Calls(hosts.host_of, hosts.last_hosts)
+        if hosts is None:
+            self._calls = Calls(cores=sharing(self._group.only_cores))
+        else:
+            self._calls = Calls(hosts.host_of, hosts.last_hosts)
         self.hosts = hosts
         self._selector = selector
         self._asked: dict[tuple[int, int, np.dtype[Any], ReduceOp | str, int, Placing], _native.Call] = {}

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..errors import UsageError
-from ..types import Collective, Config, DType, KnobValue, ReduceOp
+from ..types import SHARED_CORES, Collective, Config, DType, KnobValue, ReduceOp
+from .shared_cores import FOR_SHARED_CORES
 
 SLICES_IN_FLIGHT = 4
 STORES = ("cached", "streamed")
@@ -49,12 +50,14 @@ class Knobs:
         outbox: how messages are, one of `OUTBOXES`: past the caches, their lines need not be fetched from the caches of
             peers that read them.
         exchange: one of `EXCHANGES`.
+        shared_cores: the algorithm where ranks share cores, one of `FOR_SHARED_CORES`; None for the config's own.
     """
 
     in_flight: int
     stream: bool
     outbox: str
     exchange: str
+    shared_cores: str | None = None
 
     @classmethod
     def of(cls, shape: Shape, config: Config, n_ranks: int) -> Knobs:
@@ -74,10 +77,11 @@ class Knobs:
                 ("exchange", "staged", EXCHANGES),
             )
         }
+        shared_cores = _word(SHARED_CORES, knobs.pop(SHARED_CORES), FOR_SHARED_CORES) if SHARED_CORES in knobs else None
         if knobs:
             raise UsageError(
                 f"config {config} has the unknown knob {min(knobs)!r}",
-                remedy=f"the native knobs: slices_in_flight, {', '.join(words)}",
+                remedy=f"the native knobs: slices_in_flight, {', '.join(words)}, {SHARED_CORES}",
             )
         if not isinstance(in_flight, int) or not 1 <= in_flight <= 8:
             raise UsageError(f"slices_in_flight is {in_flight!r}, not 1 to 8", remedy="give a number from 1 to 8")
@@ -86,6 +90,7 @@ class Knobs:
             stream=words["stores"] == "streamed",
             outbox=words["outbox"],
             exchange=words["exchange"],
+            shared_cores=shared_cores,
         )
 
 

@@ -18,6 +18,7 @@ from .knobs import SLICES_IN_FLIGHT
 from .schedules.ir import Transfer
 from .schedules.registry import build, names
 from .schedules.wire import codec_legality
+from .shared_cores import FOR_SHARED_CORES
 from .zero_copy import NotZeroCopy, compile_single_copy, compile_zero_copy
 
 DTYPE_NUMBER = {dtype: number for number, dtype in enumerate(DType)}
@@ -31,12 +32,14 @@ class Route:
         exchange: one of `EXCHANGES`.
         in_place: whether input and output are one buffer; only zero-copy programs differ by it.
         lossy: whether messages are encoded, by whichever codec.
+        cores: by rank, the core that it runs on, for an algorithm over groups of ranks that share one; () for others.
     """
 
     algorithm: str
     exchange: str = "staged"
     in_place: bool = False
     lossy: bool = False
+    cores: tuple[int, ...] = ()
 
 
 def load_program(
@@ -57,7 +60,7 @@ def load_program(
     Raises:
         UsageError: no such algorithm, or not for this collective, number of ranks, exchange or lossy codecs.
     """
-    layout = layout_of(n_ranks, root if collective.has_root else None, host_of, last_hosts)
+    layout = layout_of(n_ranks, root if collective.has_root else None, route.cores or host_of, last_hosts)
     order = layout.order
     schedule = build(collective, route.algorithm, n_ranks, layout)
     if route.lossy and (objection := codec_legality(collective, schedule)):
@@ -87,11 +90,12 @@ def load_program(
 def layout_of(
     n_ranks: int, root: int | None, host_of: tuple[int, ...] | None = None, last_hosts: tuple[int, ...] = ()
 ) -> Layout:
-    """Which rank stands at which position, the root first, and which share a host.
+    """Which rank stands at which position, the root first, and which share a host, or a core of the only one.
 
     Args:
         root: None where the collective has none; the order is that from rank 0 then.
-        host_of: as of `load_program`; the root's host comes first then, and each host's ranks follow each other.
+        host_of: as of `load_program`, or the cores of a `Route`; the root's host comes first then, and each host's
+            ranks follow each other.
         last_hosts: hosts whose links are slow. They end the order, but for a root's: the last position is the end of a
             chain and a leaf of a tree, which sends and receives each byte once.
     """
@@ -149,11 +153,29 @@ def lossy_names(collective: Collective, n_ranks: int, host_of: tuple[int, ...] |
     return tuple(n for n in distinct if codec_legality(collective, build(collective, n, n_ranks, layout)) is None)
 
 
-def _runs_zero_copy(collective: Collective, algorithm: str, n_ranks: int) -> bool:
-    schedule = build(collective, algorithm, n_ranks)
+@lru_cache(maxsize=256)
+def shared_core_names(collective: Collective, cores: tuple[int, ...], *, zero_copy: bool = False) -> tuple[str, ...]:
+    """Algorithms for ranks that share cores, one of those that do the same.
+
+    Args:
+        cores: as of a `Route`; () has none.
+        zero_copy: only those that run over symmetric memory whether a call is in place or not.
+    """
+    layout = layout_of(len(cores), 0, cores) if cores else None
+    legal = names(collective, len(cores), layout) if cores else ()
+    chosen: dict[tuple[frozenset[Transfer], ...], str] = {}
+    for name in filter(FOR_SHARED_CORES.__contains__, legal):
+        if not zero_copy or _runs_zero_copy(collective, name, len(cores), layout):
+            chosen.setdefault(_steps(collective, name, len(cores), layout), name)
+    return tuple(chosen.values())
+
+
+def _runs_zero_copy(collective: Collective, algorithm: str, n_ranks: int, layout: Layout | None = None) -> bool:
+    schedule = build(collective, algorithm, n_ranks, layout)
+    order = tuple(range(n_ranks)) if layout is None else layout.order
     try:
         for in_place in (False,) if collective is Collective.ALL_TO_ALL else (False, True):
-            compile_zero_copy(collective, schedule, tuple(range(n_ranks)), in_place=in_place)
+            compile_zero_copy(collective, schedule, order, in_place=in_place)
     except NotZeroCopy:
         return False
     return True
@@ -176,13 +198,15 @@ def slices(
     segment_bytes: int,
     staging_bytes: int,
     host_of: tuple[int, ...] | None = None,
+    cores: tuple[int, ...] = (),
 ) -> int:
     """Into how many slices a message is cut: configs that differ in segment_bytes only and give one number are one.
 
     Args:
         host_of: as of `load_program`.
+        cores: as of a `Route`.
     """
-    program = load_program(collective, Route(algorithm), n_ranks, 0, 0, host_of)
+    program = load_program(collective, Route(algorithm, cores=cores), n_ranks, 0, 0, host_of)
     count = message_bytes // dtype.itemsize // (n_ranks if collective.splits_by_rank else 1)
     return program.slices(count, DTYPE_NUMBER[dtype], segment_bytes, staging_bytes, SLICES_IN_FLIGHT)
 
@@ -200,6 +224,9 @@ def distinct_names(
     legal = names(collective, n_ranks, layout)
     chosen: dict[tuple[frozenset[Transfer], ...], str] = {}
     for name in (*(kept for kept in keep if kept in legal), *legal):
-        steps = tuple(frozenset(step) for step in build(collective, name, n_ranks, layout).expand())
-        chosen.setdefault(steps, name)
+        chosen.setdefault(_steps(collective, name, n_ranks, layout), name)
     return tuple(name for name in legal if name in keep or name in chosen.values())
+
+
+def _steps(collective: Collective, name: str, n_ranks: int, layout: Layout | None) -> tuple[frozenset[Transfer], ...]:
+    return tuple(frozenset(step) for step in build(collective, name, n_ranks, layout).expand())

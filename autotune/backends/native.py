@@ -14,6 +14,8 @@ from ..kernels import (
     distinct_names,
     host_numbers,
     lossy_names,
+    shared_core_names,
+    sharing,
     single_copy_fault,
     single_copy_names,
     slices,
@@ -24,7 +26,7 @@ from ..kernels.schedules.registry import names
 from ..space import native_candidates
 from ..table import native_defaults
 from ..topology.second_level import second_level_bytes
-from ..types import Collective, Config, Memory, Problem
+from ..types import SHARED_CORES, Collective, Config, Memory, Problem
 from .launch import RankPool, Ranks, StartRanks, start_here
 from .pooled import WATCHDOG_S, PooledBackend
 from .rank_process import Json
@@ -86,10 +88,18 @@ class NativeBackend(PooledBackend):
             private = problem.key.memory is Memory.PRIVATE and len(problem.key.placement) == 1
             return (default.algorithm,) if private and size < STREAM_FROM_BYTES <= 2 * size * n_ranks else ()
 
+        cores = self._shared_cores(problem)
+
+        def shared(collective: Collective, n_ranks: int) -> tuple[str, ...]:
+            return shared_core_names(collective, cores, zero_copy=problem.key.memory is Memory.SYMMETRIC)
+
         def cut(config: Config) -> int:
-            staged = dict(config.knobs).get("exchange", "staged") == "staged"
+            knobs = dict(config.knobs)
+            staged = knobs.get("exchange", "staged") == "staged"
             staging_bytes = self._staging_bytes if staged else _UNBOUNDED
-            return _slices(problem, config.algorithm, config.segment_bytes or 0, staging_bytes)
+            own = cores if SHARED_CORES in knobs else ()
+            algorithm = config.tuned_algorithm if own else config.algorithm
+            return _slices(problem, algorithm, config.segment_bytes or 0, staging_bytes, own)
 
         return native_candidates(
             problem,
@@ -98,9 +108,16 @@ class NativeBackend(PooledBackend):
             single_copy_names=single_copy,
             streamed_names=streamed,
             lossy_names=lambda collective, n_ranks: lossy_names(collective, n_ranks, hosts),
+            shared_core_names=shared,
             slices=cut,
             preferred=[c for c in (default, reference) if c],
         )
+
+    def _shared_cores(self, problem: Problem) -> tuple[int, ...]:
+        """By rank, the core that it is pinned to, where ranks share some; else ()."""
+        if len(problem.key.placement) > 1:
+            return ()
+        return sharing([self._cores[rank % len(self._cores)] for rank in range(problem.key.n_ranks)])
 
     def default(self, problem: Problem) -> Config:
         """The shipped rule's config."""
@@ -128,7 +145,7 @@ class NativeBackend(PooledBackend):
 
 
 @functools.lru_cache(maxsize=4096)
-def _slices(problem: Problem, algorithm: str, segment_bytes: int, staging_bytes: int) -> int:
+def _slices(problem: Problem, algorithm: str, segment_bytes: int, staging_bytes: int, cores: tuple[int, ...]) -> int:
     key = problem.key
     return slices(
         key.collective,
@@ -139,6 +156,7 @@ def _slices(problem: Problem, algorithm: str, segment_bytes: int, staging_bytes:
         segment_bytes,
         staging_bytes,
         host_numbers(key.placement),
+        cores,
     )
 
 

@@ -98,7 +98,7 @@ class Knowledge:
     def algorithms_tried(self, problem: Problem) -> set[str]:
         """What was measured at any size with these ranks."""
         seen = [cell for cell in self._cells.values() if cell.problem.key == problem.key]
-        return {config.algorithm for cell in seen for config in cell.ratios}
+        return {config.tuned_algorithm for cell in seen for config in cell.ratios}
 
     def forecasts(
         self, problem: Problem, configs: Sequence[Config], measured: Mapping[Config, Ratio] | None = None

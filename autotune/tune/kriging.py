@@ -150,7 +150,7 @@ class _Points:
         import numpy as np
 
         self._kernel = kernel
-        self._algorithm = np.array([config.algorithm for _, config, _ in points])
+        self._algorithm = np.array([config.tuned_algorithm for _, config, _ in points])
         self._variant = np.array([f"{config.codec} {config.knobs}" for _, config, _ in points])
         self._segment = np.array([math.log2(config.segment_bytes or 1) for _, config, _ in points])
         self._size = np.array([math.log2(max(1, problem.message_bytes)) for problem, _, _ in points])

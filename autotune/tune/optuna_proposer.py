@@ -101,7 +101,7 @@ class ConditionalSpace:
     def __init__(self, candidates: Sequence[Config]) -> None:
         self._tree: dict[str, dict[str, dict[int, Config]]] = {}
         for config in candidates:
-            of_algorithm = self._tree.setdefault(config.algorithm, {})
+            of_algorithm = self._tree.setdefault(config.tuned_algorithm, {})
             of_algorithm.setdefault(_variant(config), {})[config.segment_bytes or 0] = config
 
     @property
@@ -122,7 +122,7 @@ class ConditionalSpace:
         import optuna
         from optuna.distributions import CategoricalDistribution
 
-        algorithm, variant = config.algorithm, _variant(config)
+        algorithm, variant = config.tuned_algorithm, _variant(config)
         segments = self._tree[algorithm][variant]
         space: dict[str, BaseDistribution] = {
             "algorithm": CategoricalDistribution(sorted(self._tree)),
@@ -142,7 +142,7 @@ class FixedSpace:
         self._candidates = tuple(candidates)
         segments = [_octave(config) for config in candidates]
         self.distributions: dict[str, BaseDistribution] = {
-            "algorithm": CategoricalDistribution(sorted({config.algorithm for config in candidates})),
+            "algorithm": CategoricalDistribution(sorted({config.tuned_algorithm for config in candidates})),
             "variant": CategoricalDistribution(sorted({_variant(config) for config in candidates})),
             "segment": FloatDistribution(min(segments), max(segments) + 1e-9),
         }
@@ -155,7 +155,7 @@ class FixedSpace:
     def done(self, config: Config, loss: float) -> FrozenTrial:
         import optuna
 
-        words = (config.algorithm, _variant(config), _octave(config))
+        words = (config.tuned_algorithm, _variant(config), _octave(config))
         params = dict(zip(self.distributions, words, strict=True))
         return optuna.trial.create_trial(params=params, distributions=self.distributions, value=loss)
 
@@ -164,7 +164,7 @@ class FixedSpace:
         segment = wanted["segment"]
         assert isinstance(segment, float)
         return (
-            config.algorithm != wanted["algorithm"],
+            config.tuned_algorithm != wanted["algorithm"],
             _variant(config) != wanted["variant"],
             abs(_octave(config) - segment),
         )

@@ -3,7 +3,7 @@
 In:  a topology, a backend's name. Out: a `Pricing`, None where the model knows nothing. May not touch: trials, clocks.
 
 The price of a config leaves out its codec and knobs, which no model prices: they start as equals of the plain config,
-and what is measured tells them apart.
+and what is measured tells them apart. Algorithms for ranks that share cores have no price.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def pricing_of(topology: Topology, backend: str, *, cluster: Topology | None = N
     @functools.lru_cache(maxsize=1 << 16)
     def price(problem: Problem, config: Config) -> float | None:
         found = model(problem.key.placement)
-        if found is None or config.algorithm not in found.algorithms(problem.key.collective):
+        if found is None or config.tuned_algorithm not in found.algorithms(problem.key.collective):
             return None
         try:
             return found.price(problem, _plain(problem, config)).time_us

@@ -232,8 +232,8 @@ class ModelProposer:
     def _untried(self, others: Sequence[Config], forecasts: Forecasts) -> list[Config]:
         """The best of an algorithm that nobody has measured with these ranks: a model may be wrong about all of it."""
         tried = self._scope.knowledge.algorithms_tried(self._scope.problem)
-        tried |= {config.algorithm for config in self._told.entered}
-        return _fastest([config for config in others if config.algorithm not in tried], forecasts)[:1]
+        tried |= {config.tuned_algorithm for config in self._told.entered}
+        return _fastest([config for config in others if config.tuned_algorithm not in tried], forecasts)[:1]
 
 
 def _fastest(configs: Sequence[Config], forecasts: Forecasts) -> list[Config]:

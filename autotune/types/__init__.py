@@ -5,11 +5,12 @@
 Units are in the names. Unknown is None. Past the CLI and the parsers, words are enums.
 """
 
-from .calls import Config, KnobValue, Layout, Problem, RuleKey, round_up_message
+from .calls import SHARED_CORES, Config, KnobValue, Layout, Problem, RuleKey, round_up_message
 from .trials import Evidence, Fidelity, Phase, Sample, SampleKind, Trial, TrialState, WrongElement
 from .words import Collective, DType, Memory, OpClass, ReduceOp, Spread
 
 __all__ = [
+    "SHARED_CORES",
     "Collective",
     "Config",
     "DType",

@@ -9,6 +9,8 @@ from .words import Collective, DType, Memory, OpClass
 
 KnobValue = int | str
 _NAME_LIMIT = 64
+SHARED_CORES = "shared_cores"
+"""The knob that names another algorithm for ranks that share cores (kernels/shared_cores.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,11 @@ class Config:
             raise ValueError(f"segment_bytes {self.segment_bytes} is below 1")
         if list(self.knobs) != sorted(set(dict(self.knobs).items())):
             raise ValueError(f"knobs {self.knobs} are not sorted by unique names")
+
+    @property
+    def tuned_algorithm(self) -> str:
+        """The algorithm that a measurement of this config is of: that for shared cores, where it names one."""
+        return str(dict(self.knobs).get(SHARED_CORES, self.algorithm))
 
     def __str__(self) -> str:
         """As shown to people and in errors: ``ring/64KiB``, ``direct/256KiB/outbox_store=dual``."""

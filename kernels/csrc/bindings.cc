@@ -264,6 +264,8 @@ void register_group(nb::module_& m) {
              return group.place_of(data.data(), data.bytes());
            },
            nb::arg("buffer").none(), "Where a buffer lies in this rank's symmetric memory, or None.")
+      .def_prop_ro("only_cores", &Group::only_cores,
+                   "By rank, the core to which it was bound when it joined; -1 where it may run on several.")
       .def_prop_ro("single_copy_fault", &Group::single_copy_fault,
                    "Why calls cannot read the others' private buffers, the same on every rank; empty where they can.")
       .def_prop_ro("symmetric_bytes", &Group::heap_bytes)

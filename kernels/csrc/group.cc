@@ -3,6 +3,7 @@
 // reads what nobody shares, point_to_point.cc sends.
 #include "group.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +32,16 @@ struct BuffersEnd {
 
 constexpr std::uint64_t kChain = 0x9E3795;         // odd, so that a difference once in the chain stays
 
+// The core to which this thread is bound; -1 where it may run on several, or the kernel does not say.
+int only_core() {
+  cpu_set_t cores[8];  // 8192 of them
+  CPU_ZERO_S(sizeof cores, cores);
+  if (sched_getaffinity(0, sizeof cores, cores) != 0 || CPU_COUNT_S(sizeof cores, cores) != 1) return -1;
+  int core = 0;
+  while (!CPU_ISSET_S(static_cast<std::size_t>(core), sizeof cores, cores)) core++;
+  return core;
+}
+
 }  // namespace
 
 Group::Group(int fd, int rank, GroupOptions options)
@@ -52,6 +63,7 @@ Group::Group(int fd, int rank, GroupOptions options)
   own_pid_ = static_cast<std::int32_t>(getpid());
   line.pid.store(own_pid_);
   announce_probe();
+  line.only_core.store(1 + only_core());
   line.clock.store(1);
   std::uint32_t absent = static_cast<std::uint32_t>(Presence::Absent);
   if (!line.presence.compare_exchange_strong(absent, static_cast<std::uint32_t>(Presence::Joined)))
@@ -66,6 +78,12 @@ Group::Group(int fd, int rank, GroupOptions options)
     waiting_.watch(other);
   }
   try_single_copy();
+}
+
+std::vector<int> Group::only_cores() const {
+  std::vector<int> cores;
+  for (int other = 0; other < n_ranks(); other++) cores.push_back(segment_.line(other).only_core.load() - 1);
+  return cores;
 }
 
 Group::~Group() {

@@ -63,6 +63,9 @@ class Group {
   // as codec.h says; what encoding dropped is added to it.
   void run(const Call& call, const void* input, void* output, const Splits* splits = nullptr, void* residual = nullptr);
 
+  // By rank, the core to which it was bound when it joined; -1 where it may run on several. The same on every rank.
+  std::vector<int> only_cores() const;
+
   // Why calls cannot read the others' private buffers, the same on every rank; empty where they can.
   const std::string& single_copy_fault() const { return single_copy_fault_; }
 

@@ -24,7 +24,7 @@
 namespace autotune {
 
 inline constexpr std::uint64_t kMagic = 0x6175746F74756E65;  // "autotune"
-inline constexpr std::uint32_t kLayoutVersion = 8;
+inline constexpr std::uint32_t kLayoutVersion = 9;
 inline constexpr int kSlots = 32;          // message slots of one call
 inline constexpr int kBanks = 40;          // calls whose lines and small messages are apart
 inline constexpr int kSynchronisingBanks = 8;  // the first of them: for calls that let nobody run ahead
@@ -78,7 +78,8 @@ struct alignas(128) RankLine {
   Word probe;   // address of a word in its process that the others try to read
   Word probed;  // 0 until it has tried theirs; then 1, or (rank + 1) << 32 | errno of one that it cannot read
   std::atomic<std::int32_t> core;  // 1 + where it ran when it last waited; 0 where nobody knows
-  char pad1[92];
+  std::atomic<std::int32_t> only_core;  // 1 + the one on which it may run; 0 where there are several
+  char pad1[88];
   alignas(128) Word handed;  // a line that goes from its owner to whoever reads its messages and back: how long that takes
   alignas(128) CallRecord history[kHistory];
 };

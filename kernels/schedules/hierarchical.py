@@ -5,8 +5,9 @@ groups), then the groups (direct: they have links between all pairs). Backwards 
 all_reduce: every position drives its own share of the slow links at the same time. all_reduce needs no equal groups:
 the first k positions of each group, its *leaders*, form k columns and share the buffer, and what runs in the columns
 may be any all_reduce. all_gather by leaders, for groups of any size: one of each collects, exchanges and hands out.
-broadcast: the first leaders are a tree. all_to_all: what goes to column j is first collected at position j of the own
-group, then crosses in one message per group.
+broadcast: the first leaders are a tree; by leaders, the root hands out to its own group and to the other leaders at
+once, and backwards, in reduce, it takes its group's parts together with what the other leaders have summed. all_to_all:
+what goes to column j is first collected at position j of the own group, then crosses in one message per group.
 
 Picture (4 positions in the groups (0 1) (2 3); all_gather):
 
@@ -14,10 +15,10 @@ Picture (4 positions in the groups (0 1) (2 3); all_gather):
     step 2, groups    0 <--[0 2] [1 3]--> 1      2 <--[0 2] [1 3]--> 3
 
 G groups of g positions. Steps: all_gather, reduce_scatter 1 + ceil(log2 G); all_reduce 2 and those of the columns'
-all_reduce over G, 2 ceil(log2 G) for bruck; broadcast, reduce 1 + ceil(log2 G); all_to_all 2. Bytes on the wire of the
-busiest rank, in messages: all_gather, reduce_scatter (n - 1)/n; all_reduce with k leaders and bruck (g + k - 2 + 2(G -
-1)/G)/k, which is 2(n - 1)/n for k = g; all_gather by leaders ((g - 1)(n - 1) + n - g)/n, in 3 steps; broadcast, reduce
-g - 1 + ceil(log2 G); all_to_all 2 - 1/g - 1/G.
+all_reduce over G, 2 ceil(log2 G) for bruck; broadcast, reduce 1 + ceil(log2 G), by leaders 2; all_to_all 2. Bytes on
+the wire of the busiest rank, in messages: all_gather, reduce_scatter (n - 1)/n; all_reduce with k leaders and bruck (g
++ k - 2 + 2(G - 1)/G)/k, which is 2(n - 1)/n for k = g; all_gather by leaders ((g - 1)(n - 1) + n - g)/n, in 3 steps;
+broadcast, reduce g - 1 + ceil(log2 G), by leaders g + G - 2; all_to_all 2 - 1/g - 1/G.
 Legal: two groups or more, one of two or more. all_to_all, and all_gather and reduce_scatter but for those by leaders:
 equal groups. All three n up to 1024.
 Source: Cho et al. 2019, "BlueConnect: decomposing all-reduce for deep learning on heterogeneous network hierarchy";
@@ -84,6 +85,16 @@ def broadcast(groups: Groups) -> Schedule:
     """A binomial tree over the leaders, then everybody reads its leader."""
     n = sum(len(group) for group in groups)
     return trees.broadcast(len(groups)).place([group[0] for group in groups], n) + _from_leaders(groups, 1, 1)
+
+
+def broadcast_by_leaders(groups: Groups) -> Schedule:
+    """The root hands out to its own group and to the other leaders, these to theirs."""
+    n = sum(len(group) for group in groups)
+    own, *others = groups
+    start = Step.of(0, [*own[1:], *(group[0] for group in others)])
+    pairs = [(group[0], member) for group in others for member in group[1:]]
+    src, dst = np.array(pairs, np.int32).reshape(-1, 2).T
+    return Schedule(n=n, blocks=1, steps=(start, Step.of(src, dst)))
 
 
 def all_to_all(groups: Groups) -> Schedule:

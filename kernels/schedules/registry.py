@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import UsageError
 from ...types import Collective, Layout
-from . import bruck, chain, direct, doubling, flat, folded, hierarchical, nhr, pairwise, ring, trees
+from . import bruck, chain, direct, doubling, flat, folded, hierarchical, nhr, owners, pairwise, ring, trees
 from .algorithm import DENSE_LIMIT, Algorithm
 from .hierarchical import Groups
 from .ir import Schedule
@@ -183,6 +183,8 @@ ALGORITHMS: tuple[Algorithm, ...] = (
             Collective.ALL_REDUCE: partial(hierarchical.all_reduce, n_leaders=1),
             Collective.ALL_GATHER: hierarchical.all_gather_by_leaders,
             Collective.REDUCE_SCATTER: lambda groups: hierarchical.all_gather_by_leaders(groups).reversed(),
+            Collective.BROADCAST: hierarchical.broadcast_by_leaders,
+            Collective.REDUCE: lambda groups: hierarchical.broadcast_by_leaders(groups).reversed(),
         },
         dense=frozenset({Collective.ALL_GATHER, Collective.REDUCE_SCATTER}),
     ),
@@ -205,6 +207,13 @@ ALGORITHMS: tuple[Algorithm, ...] = (
         },
         dense=frozenset({Collective.ALL_GATHER}),
         groups_of_one=True,
+    ),
+    Algorithm(
+        name="owners",
+        summary="the first rank of each group owns a share, sums it up, shows it to all; for ranks that share cores",
+        source="Karonis et al. 2000, Exploiting hierarchy in parallel computer networks; shares: Rabenseifner 2004",
+        grouped={Collective.ALL_REDUCE: owners.all_reduce},
+        dense=frozenset({Collective.ALL_REDUCE}),
     ),
 )
 

@@ -11,11 +11,12 @@ import pytest
 
 from autotune.backends.launch import start_here
 from autotune.backends.native import NativeBackend, pair_figures
-from autotune.kernels import host_numbers, single_copy_fault, slices, zero_copy_names
+from autotune.kernels import host_numbers, shared_core_names, sharing, single_copy_fault, slices, zero_copy_names
 from autotune.kernels.programs import layout_of
 from autotune.kernels.schedules.registry import build, names
 from autotune.measure import Failure, Timing
 from autotune.types import (
+    SHARED_CORES,
     Collective,
     Config,
     DType,
@@ -85,12 +86,17 @@ def with_fault(faults: None) -> Iterator[Callable[..., NativeBackend]]:
 def test_candidates_do_different_things_and_hold_the_default_and_the_reference(
     collective: Collective, n_ranks: int, memory: Memory, backend: NativeBackend
 ) -> None:
+    cores = sharing([CORES[rank % len(CORES)] for rank in range(n_ranks)])
+
     def does(config: Config, asked: Problem) -> tuple[object, object, int]:
-        steps = tuple(frozenset(step) for step in build(collective, config.algorithm, n_ranks).expand())
+        knobs, algorithm = dict(config.knobs), config.tuned_algorithm
+        own = cores if SHARED_CORES in knobs else ()
+        layout = layout_of(n_ranks, 0, own or None)
+        steps = tuple(frozenset(step) for step in build(collective, algorithm, n_ranks, layout).expand())
         dtype, size = asked.timed_dtype, asked.message_bytes
         assert config.segment_bytes is not None
-        staging_bytes = 1 << 50 if config.knobs in (ZERO_COPY, SINGLE_COPY) else STAGING_BYTES
-        cut = slices(collective, config.algorithm, n_ranks, size, dtype, config.segment_bytes, staging_bytes)
+        staging_bytes = 1 << 50 if "exchange" in knobs else STAGING_BYTES
+        cut = slices(collective, algorithm, n_ranks, size, dtype, config.segment_bytes, staging_bytes, cores=own)
         return steps, config.knobs, cut
 
     for message_bytes in (0, 8, 1000, 64 << 10, 1 << 20, 8 << 20, 64 << 20):
@@ -105,6 +111,8 @@ def test_candidates_do_different_things_and_hold_the_default_and_the_reference(
         assert any(config.knobs == SINGLE_COPY for config in candidates) == read
         crowds = memory is Memory.PRIVATE and message_bytes < 16 << 20 <= 2 * message_bytes * n_ranks
         assert any(config.knobs == (("stores", "streamed"),) for config in candidates) == crowds
+        for_shared = shared_core_names(collective, cores, zero_copy=memory is Memory.SYMMETRIC)
+        assert {c.tuned_algorithm for c in candidates if SHARED_CORES in dict(c.knobs)} == set(for_shared)
         assert backend.default(asked) in candidates
         reference = backend.reference(asked)
         assert (reference is not None) == ("ring" in names(collective, n_ranks))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from spec import FLOATS, STORAGE, Array, stored
 
-from autotune.types import Collective, Config, DType, ReduceOp
+from autotune.types import SHARED_CORES, Collective, Config, DType, KnobValue, ReduceOp
 
 Values = Literal["exact", "random", "special", "biased", "nan"]
 
@@ -32,6 +32,7 @@ class Call:
         shift: buffers start so many bytes after a multiple of 64.
         symmetric: buffers lie in symmetric memory, `place` bytes behind the start of an array that the calls of a group
             share, and the call is made by the communicator's own method.
+        shared_cores: the algorithm where ranks share cores.
     """
 
     collective: Collective
@@ -51,6 +52,7 @@ class Call:
     place: int = 0
     exchange: str = "staged"
     codec: str = "none"
+    shared_cores: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -67,8 +69,9 @@ class Call:
 
     @property
     def config(self) -> Config:
-        knobs = (
+        knobs: tuple[tuple[str, KnobValue], ...] = (
             ("exchange", self.exchange),
+            *([] if self.shared_cores is None else [(SHARED_CORES, self.shared_cores)]),
             ("slices_in_flight", self.slices_in_flight),
             ("stores", self.stores),
         )

@@ -56,10 +56,16 @@ class RankTimeout(AssertionError):
 
 
 class Ranks:
-    """n processes; rank r is pinned to the r-th of this process's cores, going round. A context manager."""
+    """n processes. A context manager.
 
-    def __init__(self, n: int) -> None:
-        self._cores = sorted(os.sched_getaffinity(0))
+    Args:
+        cores: on which each rank may run; None binds rank r to the r-th of this process's cores, going round.
+    """
+
+    def __init__(self, n: int, *, cores: Sequence[Collection[int]] | None = None) -> None:
+        own = sorted(os.sched_getaffinity(0))
+        self._n_cores = len(own)
+        self._cores = [[own[rank % len(own)]] for rank in range(n)] if cores is None else [*map(list, cores)]
         self.n = n
         self._processes: list[subprocess.Popen[bytes]] = []
         self._links: list[socket.socket] = []
@@ -76,7 +82,7 @@ class Ranks:
         self._links.append(ours)
         written = tempfile.TemporaryFile()  # noqa: SIM115 - kept for what ranks write; closed by close()
         self._written.append(written)
-        setup = {"rank": rank, "core": self._cores[rank % len(self._cores)], "n_cores": len(self._cores)}
+        setup = {"rank": rank, "cores": self._cores[rank], "n_cores": self._n_cores}
         paths = os.pathsep.join([str(_TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
         quiet = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         with theirs:

@@ -106,7 +106,11 @@ class _Rank:
     def do_method(self, step: dict[str, Any]) -> dict[str, Any]:
         """Call a method of the Communicator on small arrays given as lists; the arrays come back as they are then."""
         arrays = {name: np.array(*array) for name, array in step.get("arrays", {}).items()}
-        result = getattr(self.group(step), step["method"])(**arrays, **step.get("arguments", {}))
+        arguments = dict(step.get("arguments", {}))
+        if "config" in arguments:
+            name, segment_bytes, knobs = arguments["config"]
+            arguments["config"] = Config(algorithm=name, segment_bytes=segment_bytes, knobs=tuple(map(tuple, knobs)))
+        result = getattr(self.group(step), step["method"])(**arrays, **arguments)
         returned = None if result is None else result.tolist()
         return {"arrays": {name: array.tolist() for name, array in arrays.items()}, "returned": returned}
 
@@ -354,7 +358,7 @@ def _serve(link: socket.socket, rank: _Rank) -> None:
 def main(arguments: list[str]) -> None:
     _native.die_with_parent()
     setup = json.loads(arguments[1])
-    os.sched_setaffinity(0, {setup["core"]})
+    os.sched_setaffinity(0, setup["cores"])
     with socket.socket(fileno=int(arguments[0])) as link:
         _serve(link, _Rank(setup["rank"], setup["n_cores"]))
 

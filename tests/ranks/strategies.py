@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import hypothesis.strategies as st
 from ranks.cases import Call, Values
 from spec import FLOATS
 
-from autotune.kernels import single_copy_names, zero_copy_names
+from autotune.kernels import shared_core_names, sharing, single_copy_names, zero_copy_names
 from autotune.kernels.schedules.registry import names
 from autotune.types import Collective, DType, ReduceOp
 
@@ -47,7 +48,15 @@ def calls(draw: st.DrawFn, n: int, values: Sequence[Values] = ("exact",)) -> Cal
         seed=draw(st.integers(0, 1 << 30)),
         in_place=collective is not Collective.ALL_TO_ALL and draw(st.booleans()),
         shift=draw(st.sampled_from((0, 0, 0, 1, 8, 60))),
+        shared_cores=None if reading else draw(_for_shared_cores(collective, n)),
     )
+
+
+def _for_shared_cores(collective: Collective, n: int, *, zero_copy: bool = False) -> st.SearchStrategy[str | None]:
+    """None, or an algorithm for ranks that share cores, as those of `ranks.pool` do where they are more than cores."""
+    cores = sorted(os.sched_getaffinity(0))
+    found = shared_core_names(collective, sharing([cores[rank % len(cores)] for rank in range(n)]), zero_copy=zero_copy)
+    return st.sampled_from((*[None] * (1 + len(found)), *found))
 
 
 SHARING = tuple(c for c in Collective if zero_copy_names(c, 2))
@@ -72,4 +81,5 @@ def symmetric_calls(draw: st.DrawFn, n: int, values: Sequence[Values] = ("exact"
         symmetric=True,
         place=draw(st.sampled_from((0, 0, 64, 4000))),
         exchange=exchange,
+        shared_cores=draw(_for_shared_cores(collective, n, zero_copy=exchange == "zero_copy")),
     )

@@ -25,7 +25,7 @@ def test_what_there_is() -> None:
             *("ring", "tree", "double_tree", "chain", "recursive_doubling", "recursive_halving_doubling"),
             *("nhr", "bruck", "direct", "flat", "hierarchical", "hierarchical_ring", "hierarchical_halving_doubling"),
             *("hierarchical_double_tree", "hierarchical_nhr"),
-            *("leaders", "two_leaders", "four_leaders", "eight_leaders", "folded_leaders"),
+            *("leaders", "two_leaders", "four_leaders", "eight_leaders", "folded_leaders", "owners"),
         ),
         C.ALL_GATHER: (
             *("ring", "recursive_doubling", "nhr", "bruck", "direct", "hierarchical", "leaders", "folded_leaders"),
@@ -33,11 +33,11 @@ def test_what_there_is() -> None:
         C.REDUCE_SCATTER: ("ring", "recursive_halving_doubling", "nhr", "bruck", "direct", "hierarchical", "leaders"),
         C.BROADCAST: (
             *("ring", "tree", "double_tree", "chain", "recursive_halving_doubling", "nhr"),
-            *("direct", "flat", "hierarchical"),
+            *("direct", "flat", "hierarchical", "leaders"),
         ),
         C.REDUCE: (
             *("ring", "tree", "double_tree", "chain", "recursive_halving_doubling", "nhr"),
-            *("direct", "flat", "hierarchical"),
+            *("direct", "flat", "hierarchical", "leaders"),
         ),
         C.SCATTER: ("tree", "flat"),
         C.GATHER: ("tree", "flat"),

@@ -3,7 +3,7 @@
 One line for each rank of each (collective, algorithm, number of ranks, root, exchange, hosts):
 collective number, algorithm, ranks, rank, root, exchange, hosts, and the words of Program.flatten(). Exchanges are
 staged, encoded, zero_copy, in_place, which is zero copy too, and single_copy; hosts are 1 for all ranks on one, or such
-as 2,1.
+as 2,1. Algorithms over groups are there on one host, too, for ranks that take turns on two cores.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from autotune.kernels.compiler import compile_program
 from autotune.kernels.program import Program
-from autotune.kernels.programs import layout_of
+from autotune.kernels.programs import layout_of, shared_core_names
 from autotune.kernels.schedules.ir import Schedule
 from autotune.kernels.schedules.registry import build, names
 from autotune.kernels.schedules.wire import codec_legality
@@ -30,6 +30,11 @@ def lines() -> Iterator[str]:
     """The file, line by line."""
     for n in range(1, MOST_RANKS + 1):
         yield from _lines(n, None, "1")
+    for n in range(3, MOST_RANKS + 1):
+        cores = tuple(rank % 2 for rank in range(n))
+        for number, collective in enumerate(Collective):
+            for algorithm in shared_core_names(collective, cores):
+                yield from _programs(number, collective, algorithm, n, None, "1", cores)
     for per_host in HOSTS:
         host_of = tuple(host for host, size in enumerate(per_host) for _ in range(size))
         yield from _lines(len(host_of), host_of, ",".join(map(str, per_host)))
@@ -38,13 +43,25 @@ def lines() -> Iterator[str]:
 def _lines(n: int, host_of: tuple[int, ...] | None, hosts: str) -> Iterator[str]:
     for number, collective in enumerate(Collective):
         for algorithm in names(collective, n, layout_of(n, 0, host_of)):
-            for root in range(n if collective.has_root else 1):
-                layout = layout_of(n, root, host_of)
-                schedule = build(collective, algorithm, n, layout)
-                for exchange, programs in exchanges(collective, schedule, layout.order, host_of):
-                    for rank, program in enumerate(programs):
-                        words = " ".join(map(str, program.flatten()))
-                        yield f"{number} {algorithm} {n} {rank} {root} {exchange} {hosts} {words}"
+            yield from _programs(number, collective, algorithm, n, host_of, hosts)
+
+
+def _programs(
+    number: int,
+    collective: Collective,
+    algorithm: str,
+    n: int,
+    host_of: tuple[int, ...] | None,
+    hosts: str,
+    cores: tuple[int, ...] | None = None,
+) -> Iterator[str]:
+    for root in range(n if collective.has_root else 1):
+        layout = layout_of(n, root, cores or host_of)
+        schedule = build(collective, algorithm, n, layout)
+        for exchange, programs in exchanges(collective, schedule, layout.order, host_of):
+            for rank, program in enumerate(programs):
+                words = " ".join(map(str, program.flatten()))
+                yield f"{number} {algorithm} {n} {rank} {root} {exchange} {hosts} {words}"
 
 
 def exchanges(
