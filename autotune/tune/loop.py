@@ -25,6 +25,7 @@ from .outcome import Interrupted, Progress, TuneReport
 from .passes import WORTH_ROUNDS, Passes
 from .pricing import unpriced
 from .proposer import ModelProposer, ProposerFor
+from .quiet import one_thread
 from .whole_job import SettingsOf
 
 CONVERGED_ROUNDS = 116
@@ -88,16 +89,17 @@ def tune(
         seed=seed,
     )
     try:
-        if whole_job is not None:
-            run.choose(whole_job)
-        run.planned()
-        if refine:
-            run.between()
-        run.again()
-        if converge:
-            run.open(CONVERGED_ROUNDS, least=0.0)
-        else:
-            run.open(effort.most_rounds, least=WORTH_ROUNDS)
+        with one_thread():
+            if whole_job is not None:
+                run.choose(whole_job)
+            run.planned()
+            if refine:
+                run.between()
+            run.again()
+            if converge:
+                run.open(CONVERGED_ROUNDS, least=0.0)
+            else:
+                run.open(effort.most_rounds, least=WORTH_ROUNDS)
     except KeyboardInterrupt as stop:
         store.interrupt_session(session.session_id)
         raise Interrupted(run.report()) from stop

@@ -16,6 +16,7 @@ from autotune.plan import quick_plan
 from autotune.tune import Scope
 from autotune.tune.cell import REFERENCE_ROUNDS
 from autotune.tune.loop import CONVERGED_ROUNDS
+from autotune.tune.proposer import ModelProposer
 from autotune.types import (
     Collective,
     Config,
@@ -68,6 +69,19 @@ def test_the_quick_plan_finds_the_best_of_every_cell(run: Run) -> None:
         assert model_us(machine, problem, rule.config) <= model_us(machine, problem, DEFAULT)
     assert max(regrets) < 0.15
     assert sum(regrets) / len(regrets) < 0.02
+
+
+def test_no_thread_of_the_search_takes_a_core_from_what_is_measured(run: Run) -> None:
+    from threadpoolctl import threadpool_info
+
+    threads: set[int] = set()
+
+    def time_us(problem: Problem, config: Config) -> float:
+        threads.update(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return model_us(Machine(), problem, config)
+
+    run.tune(SMALL, SimulatedBackend(time_us=time_us), proposer_for=ModelProposer)
+    assert threads == {1}
 
 
 def test_identical_configs_leave_the_default(run: Run) -> None:
