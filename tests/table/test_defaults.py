@@ -169,11 +169,12 @@ def test_a_host_that_says_nothing_of_its_caches_has_the_rules_of_one_with_small_
     assert shipped_table("torch", l2_bytes=2 << 20) == shipped_table("torch")
 
 
-def test_large_second_level_caches_change_rows_of_private_memory_on_one_host_alone() -> None:
+def test_large_second_level_caches_change_rows_on_one_host_alone() -> None:
     plain, large = native_defaults(), native_defaults(2 << 20)
     changed = set(plain.rows) ^ set(large.rows)
     assert changed
-    assert {(row.memory, row.spread) for row in changed} == {(Memory.PRIVATE, Spread.ONE_HOST)}
+    assert {row.spread for row in changed} == {Spread.ONE_HOST}
+    assert {row.collective for row in changed if row.memory is Memory.SYMMETRIC} == {Collective.ALL_REDUCE}
     for n_ranks, differs in ((2, True), (4, False)):
         key = key_of(Collective.ALL_REDUCE, n_ranks)
         assert (large.lookup(key, 1 << 20) != plain.lookup(key, 1 << 20)) is differs
@@ -188,6 +189,26 @@ def test_shipped_defaults_are_legal_schedules(l2_bytes: int | None) -> None:
             legal = registry.names(collective, n_ranks)
             for row in native_defaults(l2_bytes).by_size(key_of(collective, n_ranks, memory=memory)):
                 assert row.config.algorithm in legal, f"{collective.value}, {n_ranks} ranks"
+
+
+def test_shipped_defaults_for_ranks_that_share_cores_are_legal_schedules() -> None:
+    from autotune.kernels import shared_core_names
+
+    found = set()
+    for collective, memory, n_ranks in itertools.product(Collective, Memory, range(3, 12)):
+        symmetric = memory is Memory.SYMMETRIC
+        legal = shared_core_names(collective, tuple(rank % 2 for rank in range(n_ranks)), zero_copy=symmetric)
+        for row in native_defaults(2 << 20).by_size(key_of(collective, n_ranks, memory=memory)):
+            name = row.config.tuned_algorithm
+            if name != row.config.algorithm:
+                assert name in legal, f"{collective.value}, {n_ranks} ranks"
+                found.add((collective, memory))
+    assert found == {
+        (Collective.ALL_REDUCE, Memory.PRIVATE),
+        (Collective.ALL_REDUCE, Memory.SYMMETRIC),
+        (Collective.REDUCE, Memory.PRIVATE),
+        (Collective.REDUCE_SCATTER, Memory.PRIVATE),
+    }
 
 
 PLACEMENTS = [
