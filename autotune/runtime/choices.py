@@ -66,7 +66,7 @@ def _at(
     remark = "" if source.remark is None else f"; {source.remark}"
     for rule in covering:
         if rule.evidence in evidence:
-            reason = _why(rule, rows) + remark
+            reason = _why(rule, rows) + _where(rule.config) + remark
             return Selection(config=rule.config, tuned=True, reason=reason, evidence=rule.evidence)
     config = [row for row in rows if row.from_bytes <= size][-1].config
     if source.why_shipped is not None:
@@ -78,7 +78,14 @@ def _at(
         why = f"the rule for this size is only {covering[0].evidence.value}; it counts with evidence={tuple(kinds)}"
     else:
         why = f"outside the sizes of the rules for {key}, {_extent(layers)}"
-    return Selection(config=config, tuned=False, reason=f"default {config}: {why}{remark}", evidence=None)
+    return Selection(config=config, tuned=False, reason=f"default {config}: {why}{_where(config)}{remark}", evidence=None)
+
+
+def _where(config: Config) -> str:
+    """That another algorithm runs for ranks that share cores, where one does."""
+    if config.tuned_algorithm == config.algorithm:
+        return ""
+    return f"; {config.tuned_algorithm} where ranks are bound to cores that they share, {config.algorithm} elsewhere"
 
 
 def _why(rule: Rule, rows: tuple[DefaultRow, ...]) -> str:

@@ -133,6 +133,19 @@ def test_reasons_are_sentences_for_people(arguments: dict[str, Any], reason: str
     assert SELECTOR.select("all_reduce", n_ranks=4, **arguments).reason == reason
 
 
+def test_a_reason_says_where_the_algorithm_for_shared_cores_runs() -> None:
+    config = replace(DIRECT, knobs=(("shared_cores", "owners"),))
+    rule = replace(won(8, 1024), config=config)
+    reason = (
+        Selector(replace(sample_table(), rules={ALL_REDUCE_4: (rule,)}))
+        .select("all_reduce", message_bytes=8, n_ranks=4)
+        .reason
+    )
+    assert reason.endswith("; owners where ranks are bound to cores that they share, direct elsewhere")
+    shipped = Selector(shipped_table(l2_bytes=2 << 20)).select("reduce", message_bytes=1 << 20, n_ranks=8)
+    assert "; leaders where ranks are bound to cores that they share, direct elsewhere" in shipped.reason
+
+
 def test_a_long_list_of_trials_is_cut() -> None:
     rule = replace(kept(8, 9), trial_ids=tuple(range(30)))
     selector = Selector(replace(sample_table(), rules={ALL_REDUCE_4: (rule,)}))
