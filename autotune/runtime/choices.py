@@ -78,7 +78,8 @@ def _at(
         why = f"the rule for this size is only {covering[0].evidence.value}; it counts with evidence={tuple(kinds)}"
     else:
         why = f"outside the sizes of the rules for {key}, {_extent(layers)}"
-    return Selection(config=config, tuned=False, reason=f"default {config}: {why}{_where(config)}{remark}", evidence=None)
+    reason = f"default {config}: {why}{_where(config)}{remark}"
+    return Selection(config=config, tuned=False, reason=reason, evidence=None)
 
 
 def _where(config: Config) -> str:
