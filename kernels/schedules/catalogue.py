@@ -89,7 +89,6 @@ _BYTES: dict[str, Formula] = {
     "b/n": lambda c: Fraction(sum(j.bit_count() for j in range(c.n)), c.n),
     "g - 1 + ceil(log2 G)": lambda c: c.size - 1 + c.log_groups,
     "g + G - 2": lambda c: c.size + c.n_groups - 2,
-    "(n + G - 2)/G": lambda c: Fraction(c.n + c.n_groups - 2, c.n_groups),
     "2 - 1/g - 1/G": lambda c: 2 - Fraction(1, c.size) - Fraction(1, c.n_groups),
     "(2(g - 1) + r)/g": lambda c: (2 * (c.size - 1) + _between(c, "recursive_halving_doubling")) / c.size,
     "(2(g - 1) + d)/g": lambda c: (2 * (c.size - 1) + _between(c, "double_tree")) / c.size,

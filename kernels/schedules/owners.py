@@ -10,8 +10,8 @@ Picture (4 positions in the groups (0 1) (2 3); block 0, whose owner is 0; block
 
     step 1    3 --> 2              step 2    1, 2 --> 0              step 3    0 --> 1, 2, 3
 
-G groups of g positions. Steps: 3. Bytes on the wire of the busiest rank, in messages: an owner sends all_reduce's n - 1
-copies of its share, (n - 1)/G, and what its members have handed to it, (G - 1)/G.
+G groups of g positions. Steps: 3. Bytes on the wire of the busiest rank, in messages: n - 1 readers of a share, (n -
+1)/G, and what its group contributes to the other shares, (G - 1)/G; together g - 1 + 2(G - 1)/G.
 Legal n: any; two groups or more, one of two or more. It is meant for groups that share a core: between hosts each byte
 would cross once for every reader.
 Source: within and between groups, Karonis et al. 2000, "Exploiting hierarchy in parallel computer networks to optimize

@@ -113,6 +113,47 @@ def test_the_smallest_messages_have_a_plan(message_bytes: int) -> None:
     assert len(native_candidates(problem(message_bytes), names=names, slices=slices(message_bytes))) == 2
 
 
+# ---- ranks that share cores
+
+
+@pytest.mark.parametrize(
+    ("memory", "streamed", "expected"),
+    [
+        (Memory.PRIVATE, (), ["direct/1MiB/shared_cores=leaders"]),
+        (
+            Memory.PRIVATE,
+            ("direct",),
+            ["direct/1MiB/shared_cores=leaders", "direct/1MiB/shared_cores=leaders/stores=streamed"],
+        ),
+        (Memory.SYMMETRIC, (), ["direct/1GiB/exchange=zero_copy/shared_cores=leaders"]),
+    ],
+)
+def test_algorithms_for_shared_cores_are_knobs_of_the_default_s(
+    memory: Memory, streamed: tuple[str, ...], expected: list[str]
+) -> None:
+    found = native_candidates(
+        problem(64 * KiB, memory=memory),
+        names=names,
+        streamed_names=lambda collective, n_ranks: streamed,
+        shared_core_names=lambda collective, n_ranks: ("leaders",),
+        slices=lambda config: 1,
+        preferred=(Config(algorithm="direct", segment_bytes=256 * KiB),),
+    )
+    assert [word for word in words(found) if "shared_cores" in word] == expected
+
+
+def test_a_default_for_shared_cores_names_its_plan() -> None:
+    default = Config(algorithm="direct", segment_bytes=64 * KiB, knobs=(("shared_cores", "leaders"),))
+    found = native_candidates(
+        problem(8),
+        names=names,
+        shared_core_names=lambda collective, n_ranks: ("leaders",),
+        slices=slices(8),
+        preferred=(default,),
+    )
+    assert words(found) == ["ring/1MiB", "direct/1MiB", "direct/64KiB/shared_cores=leaders"]
+
+
 # ---- symmetric memory
 
 ZERO_COPY = (("exchange", "zero_copy"),)
