@@ -37,7 +37,7 @@ for _library in ("OPENBLAS", "OMP", "MKL"):
 from stress_calls import SYMMETRIC_BYTES, Player, Wrong, draw  # noqa: E402 - it needs the tests on the path
 
 from autotune.errors import CommunicatorError  # noqa: E402 - as above
-from autotune.kernels import Communicator, _native, create_segment  # noqa: E402 - as above
+from autotune.kernels import Communicator, _native, create_segment, sharing  # noqa: E402 - as above
 from autotune.types import Config  # noqa: E402 - as above
 
 TIMEOUT_S = 20.0
@@ -109,9 +109,9 @@ def play(episode: Episode, rank: int, fd: int, done: list[int]) -> None:
         timeout_s=TIMEOUT_S,
         check=episode.check,
     ) as comm:
-        player = Player(comm)
+        player, cores_shared = Player(comm), sharing(comm.group.only_cores)
         for _ in range(episode.calls):
-            next_call, other = draw(rng, episode.n), rng.random()
+            next_call, other = draw(rng, episode.n, cores_shared), rng.random()
             try:
                 if other < 0.05 and episode.n > 1:
                     player.exchange(rng.choice((0, 5, 70_000, 400_000)))

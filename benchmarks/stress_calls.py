@@ -13,7 +13,13 @@ import numpy as np
 from ranks.cases import Call
 from spec import FLOATS, STORAGE, Array, expected
 
-from autotune.kernels import Communicator, lossy_names, single_copy_names, zero_copy_names
+from autotune.kernels import (
+    Communicator,
+    lossy_names,
+    shared_core_names,
+    single_copy_names,
+    zero_copy_names,
+)
 from autotune.kernels.schedules.registry import names
 from autotune.types import Collective, DType, ReduceOp
 
@@ -29,8 +35,8 @@ class Wrong(Exception):
     """A result that is not the expected one; the text names the call."""
 
 
-def draw(rng: random.Random, n: int) -> Call:
-    """Any legal call of n ranks."""
+def draw(rng: random.Random, n: int, cores: tuple[int, ...]) -> Call:
+    """Any legal call of n ranks, which share cores as `sharing` says."""
     collective, dtype = rng.choice(list(Collective)), rng.choice(list(DType))
     op = rng.choice(list(ReduceOp)) if collective.computes else ReduceOp.SUM
     symmetric = rng.random() < 0.4 and collective not in (Collective.SCATTER, Collective.GATHER)
@@ -43,6 +49,9 @@ def draw(rng: random.Random, n: int) -> Call:
     encodes = exchange == "staged" and not symmetric and dtype in FLOATS and op is not ReduceOp.PROD
     if encodes and rng.random() < 0.3 and (lossy := lossy_names(collective, n)):
         codec, algorithms = "threshold(0.0)", lossy  # drops zeros, and so nothing
+    shared: tuple[str, ...] = ()
+    if codec == "none" and exchange != "single_copy" and rng.random() < 0.4:
+        shared = shared_core_names(collective, cores, zero_copy=exchange == "zero_copy")
     most = _MOST_BYTES if rng.random() < 0.03 else 128 << 10
     count = int(2 ** rng.uniform(0, np.log2(most))) // dtype.itemsize // (n if collective.splits_by_rank else 1)
     if op is ReduceOp.AVG:
@@ -63,6 +72,7 @@ def draw(rng: random.Random, n: int) -> Call:
         symmetric=symmetric,
         exchange=exchange,
         codec=codec,
+        shared_cores=rng.choice(shared) if shared else None,
     )
 
 

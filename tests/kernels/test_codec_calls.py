@@ -128,7 +128,8 @@ def coded_calls(draw: st.DrawFn, n: int) -> Call:
     algorithm = call.algorithm if codec == "none" else draw(st.sampled_from(legal(call.collective, n)))
     exchange = call.exchange if codec == "none" else "staged"
     op = op if call.collective.computes else call.op
-    return replace(call, codec=codec, algorithm=algorithm, exchange=exchange, op=op)
+    shared = call.shared_cores if codec == "none" else None
+    return replace(call, codec=codec, algorithm=algorithm, exchange=exchange, op=op, shared_cores=shared)
 
 
 @given(data=st.data())
