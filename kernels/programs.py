@@ -161,12 +161,15 @@ def shared_core_names(collective: Collective, cores: tuple[int, ...], *, zero_co
         cores: as of a `Route`; () has none.
         zero_copy: only those that run over symmetric memory whether a call is in place or not.
     """
-    layout = layout_of(len(cores), 0, cores) if cores else None
-    legal = names(collective, len(cores), layout) if cores else ()
+    if not cores:
+        return ()
+    # Cores have different numbers of ranks, so it matters on which one the root is, but not which of its ranks it is.
+    roots = {core: rank for rank, core in enumerate(cores)}.values() if collective.has_root else (None,)
+    first, *others = (layout_of(len(cores), root, cores) for root in roots)
     chosen: dict[tuple[frozenset[Transfer], ...], str] = {}
-    for name in filter(FOR_SHARED_CORES.__contains__, legal):
-        if not zero_copy or _runs_zero_copy(collective, name, len(cores), layout):
-            chosen.setdefault(_steps(collective, name, len(cores), layout), name)
+    for name in filter(FOR_SHARED_CORES.__contains__, names(collective, len(cores), first)):
+        if not zero_copy or all(_runs_zero_copy(collective, name, len(cores), each) for each in (first, *others)):
+            chosen.setdefault(_steps(collective, name, len(cores), first), name)
     return tuple(chosen.values())
 
 

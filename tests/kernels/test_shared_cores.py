@@ -12,7 +12,7 @@ from ranks.cases import Call
 from ranks.pool import Ranks
 
 from autotune.kernels import shared_core_names, sharing
-from autotune.kernels.programs import layout_of
+from autotune.kernels.programs import Route, layout_of, load_program
 from autotune.kernels.schedules.registry import build
 from autotune.types import Collective
 
@@ -52,6 +52,20 @@ def test_there_are_some_where_cores_are_shared() -> None:
         "folded_leaders",
         "owners",
     }
+
+
+@pytest.mark.parametrize("n", range(3, 9))
+def test_what_is_offered_over_symmetric_memory_runs_with_every_root(n: int) -> None:
+    """reduce by leaders keeps a sum in scratch where another core than the root's has two ranks."""
+    cores = tuple(rank % 2 for rank in range(n))
+    for collective in Collective:
+        for name in shared_core_names(collective, cores, zero_copy=True):
+            for root in range(n if collective.has_root else 1):
+                for in_place in (False, True):
+                    load_program(collective, Route(name, "zero_copy", in_place, cores=cores), n, 0, root)
+    assert shared_core_names(Collective.REDUCE, cores, zero_copy=True) == ()
+    assert shared_core_names(Collective.BROADCAST, cores, zero_copy=True) == ("leaders",)
+    assert "leaders" in shared_core_names(Collective.ALL_REDUCE, cores, zero_copy=True)
 
 
 @pytest.mark.parametrize("name", ["leaders", "owners"])
