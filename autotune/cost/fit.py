@@ -28,6 +28,7 @@ from .price import CostModel
 _ROUNDS = 5
 _SOLVES = 4
 _OUTLIER = 0.05  # logarithm of the error below which a trial counts in full
+_LEAST = 0.01  # of the former values: what few trials do not need still costs something, and no call takes no time
 _PRIOR = 0.01  # weight of the former values: that of a hundredth of a trial each
 
 
@@ -73,6 +74,7 @@ def _fitted(models: Sequence[CostModel], measured: Sequence[Timed], start: Float
     share = np.sqrt([1 / of_problem[one.problem] for one in measured])  # every problem counts alike
     # A value that was 0 has no former size to stay near.
     prior = np.divide(_PRIOR, start, out=np.zeros_like(start), where=start > 0)
+    least = _LEAST * start
     values = start
     for _ in range(_ROUNDS):
         terms = np.array(
@@ -81,11 +83,10 @@ def _fitted(models: Sequence[CostModel], measured: Sequence[Timed], start: Float
         for _ in range(_SOLVES):
             price_us = np.maximum(terms @ values, 1e-3)
             weight = share / (_logarithmic_mean(price_us, time_us) * _severity(np.log(price_us / time_us)))
-            values, _ = nnls(
-                np.vstack([terms * weight[:, None], np.diag(prior)]),
-                np.concatenate([time_us * weight, prior * start]),
-                maxiter=100 * len(start),
-            )
+            system = np.vstack([terms * weight[:, None], np.diag(prior)])
+            wanted = np.concatenate([time_us * weight, prior * start])
+            above, _ = nnls(system, wanted - system @ least, maxiter=100 * len(start))
+            values = least + above
     return values
 
 

@@ -59,6 +59,24 @@ def test_without_times_nothing_changes() -> None:
     assert fit_host(HOST, []) == HOST
 
 
+def test_no_cost_vanishes() -> None:
+    """Two times of a broadcast that would be explained by its bytes alone leave calls and messages something."""
+    few = [
+        Timed(
+            problem=problem_of(Collective.BROADCAST, 2, size),
+            config=Config(algorithm="flat", segment_bytes=256 << 10),
+            time_us=1e-4 * size / 1024,
+        )
+        for size in (1 << 10, 64 << 10)
+    ]
+    fitted = fit_host(HOST, few)
+    assert (fitted.parameters.vector() >= 0.01 * HOST.parameters.vector() - 1e-12).all()
+    for collective in (Collective.ALL_REDUCE, Collective.ALL_GATHER):
+        for algorithm in fitted.algorithms(collective):
+            config = Config(algorithm=algorithm, segment_bytes=64 << 10)
+            assert fitted.price(problem_of(collective, 2, 8), config).time_us > 0.0
+
+
 def test_what_the_times_say_nothing_of_stays() -> None:
     """Two ranks on two cores never switch, and have nobody near."""
     own = [one for one in times_of(HOST) if one.problem.key.n_ranks == 2]
