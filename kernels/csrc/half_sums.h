@@ -54,7 +54,7 @@ struct Pass<BFloat16, op, K, after, last> {
     size_t done = 0;
 #if defined(__AVX512BW__)
     const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));
-    const auto word = [&](int k) { return _mm512_loadu_si512(from[k] + done); };
+    const auto words_of = [&](int k) { return _mm512_loadu_si512(from[k] + done); };
     const auto low_of = [&](__m512i both) { return _mm512_castsi512_ps(_mm512_slli_epi32(both, 16)); };
     const auto high_of = [&](__m512i both) { return _mm512_castsi512_ps(_mm512_and_si512(both, upper)); };
     // As rounded(): half of the last place less one, and one more where that place is odd, by a mask instead of a sum.
@@ -67,15 +67,15 @@ struct Pass<BFloat16, op, K, after, last> {
     for (; done + 16 <= words; done += 16) {
 #pragma GCC unroll 8
       for (int k = 0; k < K; k++) __builtin_prefetch(reinterpret_cast<const char*>(from[k] + done) + kAhead);
-      __m512 low = low_of(word(0)), high = high_of(word(0));
+      __m512 low = low_of(words_of(0)), high = high_of(words_of(0));
       if constexpr (after) {
         low = combine_wide<op>(_mm512_loadu_ps(sums + done), low);
         high = combine_wide<op>(_mm512_loadu_ps(odd + done), high);
       }
 #pragma GCC unroll 8
       for (int k = 1; k < K; k++) {
-        low = combine_wide<op>(low, low_of(word(k)));
-        high = combine_wide<op>(high, high_of(word(k)));
+        low = combine_wide<op>(low, low_of(words_of(k)));
+        high = combine_wide<op>(high, high_of(words_of(k)));
       }
       if constexpr (divides) {
         low /= by;
