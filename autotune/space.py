@@ -83,9 +83,10 @@ def native_candidates(
         ]
     symmetric = problem.key.memory is Memory.SYMMETRIC
     streamed = streamed_names(problem.key.collective, problem.key.n_ranks)
+    for_shared_cores = shared_core_names(problem.key.collective, problem.key.n_ranks)
     grid += [
         Config(algorithm=preferred[0].algorithm, segment_bytes=s, knobs=tuple(sorted((*knobs, (SHARED_CORES, name)))))
-        for name in shared_core_names(problem.key.collective, problem.key.n_ranks)
+        for name in for_shared_cores
         for knobs in ((_ZERO_COPY,) if symmetric else ((), _STREAMED) if streamed else ((),))
         for s in (ZERO_COPY_SEGMENTS if symmetric else sorted(segments))
     ]
@@ -104,11 +105,17 @@ def native_candidates(
     plain = [
         c
         for c in preferred
-        if tuple(knob for knob in c.knobs if knob[0] != SHARED_CORES) in _EXCHANGES
+        if _without_shared_cores(c) in _EXCHANGES
         and c == Config(algorithm=c.algorithm, segment_bytes=c.segment_bytes, knobs=c.knobs)
     ]
     named: dict[tuple[str, str, tuple[tuple[str, KnobValue], ...], int], Config] = {}
     for config in (*grid, *reversed(plain)):  # the last one names the plan
         if config.algorithm in legal or config.knobs in _EXCHANGES[1:] or config.codec != "none":
-            named[config.algorithm, config.codec, config.knobs, slices(config)] = config
+            # Ranks that share no core run the config's own algorithm, whatever that knob says.
+            knobs = config.knobs if for_shared_cores else _without_shared_cores(config)
+            named[config.algorithm, config.codec, knobs, slices(config)] = config
     return tuple(named.values())
+
+
+def _without_shared_cores(config: Config) -> tuple[tuple[str, KnobValue], ...]:
+    return tuple(knob for knob in config.knobs if knob[0] != SHARED_CORES)

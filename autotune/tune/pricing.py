@@ -51,8 +51,11 @@ def pricing_of(topology: Topology, backend: str, *, cluster: Topology | None = N
 
     @functools.lru_cache(maxsize=1 << 16)
     def price(problem: Problem, config: Config) -> float | None:
-        found = model(problem.key.placement)
-        if found is None or config.tuned_algorithm not in found.algorithms(problem.key.collective):
+        placement = problem.key.placement
+        found = model(placement)
+        crowded = len(placement) == 1 and placement[0] > len(topology.allowed_cpus)
+        algorithm = config.tuned_algorithm if crowded else config.algorithm
+        if found is None or algorithm not in found.algorithms(problem.key.collective):
             return None
         try:
             return found.price(problem, _plain(problem, config)).time_us

@@ -13,7 +13,8 @@
 namespace autotune {
 namespace {
 
-constexpr int kAhead = 1024;  // bytes
+// Bytes ahead of a pass at which operands are fetched: its loop is long, so few of a peer's lines would be under way at once.
+constexpr int kAhead = 1024;
 
 template <Op op, class V>
 inline V combine_wide(V a, V b) {

@@ -154,6 +154,12 @@ def test_a_default_for_shared_cores_names_its_plan() -> None:
     assert words(found) == ["ring/1MiB", "direct/1MiB", "direct/64KiB/shared_cores=leaders"]
 
 
+def test_a_default_for_shared_cores_is_its_own_algorithm_where_ranks_share_none() -> None:
+    default = Config(algorithm="direct", segment_bytes=64 * KiB, knobs=(("shared_cores", "leaders"),))
+    found = native_candidates(problem(8), names=names, slices=slices(8), preferred=(default,))
+    assert words(found) == ["ring/1MiB", "direct/64KiB/shared_cores=leaders"]
+
+
 # ---- symmetric memory
 
 ZERO_COPY = (("exchange", "zero_copy"),)
